@@ -1,0 +1,41 @@
+"""What the analysis is told: plain values, built from the config by `gateway.compose`."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentSpec:
+    """One comparison of candidates against a control, and how sure its verdicts must be.
+
+    `alpha` is the chance of any false verdict on a metric over all candidates and all looks. `margin` is the
+    smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the shortest
+    window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s` seconds and
+    `calibration_pairs` pairs. The SLOs are upper bounds in ms.
+    """
+
+    name: str
+    fleet: str
+    candidates: tuple[str, ...]
+    alpha: float = 0.05
+    margin: float = 0.03
+    window_s: float = 2.0
+    calibration_s: float = 20.0
+    calibration_pairs: int = 100
+    slo_ttft_ms: float | None = None
+    slo_tpot_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisSpec:
+    """Everything the analysis process needs to know.
+
+    It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves the
+    admin API on `admin_host:admin_port` (0: any free port; the bound address goes to `<run_dir>/admin.addr`).
+    """
+
+    admin_host: str
+    admin_port: int
+    run_dir: str
+    state_dir: str
+    experiments: tuple[ExperimentSpec, ...]
+    version: str
