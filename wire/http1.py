@@ -1,0 +1,182 @@
+"""HTTP/1.1 requests, sans-IO: bytes in, events out.  llhttp (httptools) does the parsing.
+
+llhttp runs in its strict mode: both framings at once, repeated or signed lengths, bare line feeds,
+folded headers and blanks before a colon are errors, so no two readers can disagree about where a
+message ends.  What llhttp does not bound, the head, is bounded here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import httptools
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of a request as the client sent it; header names keep their case, order and repeats."""
+
+    method: bytes
+    target: bytes
+    headers: Headers
+    version: str
+    keep_alive: bool
+    content_length: int | None
+    chunked: bool
+    expects_continue: bool
+    upgrade: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A piece of the body, without its framing."""
+
+    piece: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The message is complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class Malformed:
+    """What came is not HTTP/1.1, or too large; the connection can only be closed.
+
+    `status` is the answer it deserves: 400, 431 (head too large) or 505.
+    """
+
+    reason: str
+    status: int = 400
+
+
+Event = RequestHead | Body | End | Malformed
+
+_TOO_LARGE: Final = Malformed("the request's head is too large", 431)
+
+
+class RequestReader:
+    """Reads the requests of one client connection, pipelined ones included."""
+
+    def __init__(self, head_limit_bytes: int = 64 << 10) -> None:
+        self._limit = head_limit_bytes
+        self._parser = httptools.HttpRequestParser(self)
+        self._events: list[Event] = []
+        self._in_head = True
+        self._head_bytes = 0
+        self._target = b""
+        self._headers: Headers = []
+        self._dead = False
+        self._refusal: Malformed | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Return what `data` completes.  After a `Malformed` nothing more comes."""
+        events: list[Event] = []
+        self._events = events
+        if self._dead:
+            return events
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._dead = True
+        except httptools.HttpParserError as error:
+            self._die(Malformed(str(error) or "not HTTP"))
+            return events
+        if self._refusal is not None:
+            self._die(self._refusal)
+        elif self._in_head:
+            # llhttp keeps a half-read header to itself, so what it was fed is counted, not what it told.
+            self._head_bytes += 0 if events else len(data)
+            if self._head_bytes > self._limit:
+                self._die(_TOO_LARGE)
+        return events
+
+    def _die(self, event: Malformed) -> None:
+        self._dead = True
+        self._events.append(event)
+
+    # llhttp's callbacks
+
+    def on_message_begin(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+        self._target = b""
+        self._headers = []
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what comes after the body is a trailer: dropped, as RFC 9110 6.5.1 allows
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        parser, headers = self._parser, self._headers
+        length: int | None = None
+        coding: bytes | None = None
+        expects_continue = False
+        hosts = 0
+        size = len(self._target)
+        for name, value in headers:
+            size += len(name) + len(value) + 4
+            # Most names differ in length from the three that matter: comparing lengths first spares lower().
+            width = len(name)
+            if width == 14:
+                if name.lower() == b"content-length":
+                    length = int(value)
+            elif width == 17:
+                if name.lower() == b"transfer-encoding":
+                    coding = value
+            elif width == 6:
+                if name.lower() == b"expect":
+                    expects_continue = value.lower() == b"100-continue"
+            elif width == 4 and name.lower() == b"host":
+                hosts += 1
+        version = parser.get_http_version()
+        if size > self._limit:
+            self._refusal = _TOO_LARGE
+        elif version not in ("1.1", "1.0"):
+            self._refusal = Malformed("only HTTP/1.1 and HTTP/1.0 are spoken here", 505)
+        elif hosts > 1 or (hosts == 0 and version == "1.1"):
+            self._refusal = Malformed("a request needs exactly one Host")
+        elif coding is not None and (coding.lower() != b"chunked" or version == "1.0"):
+            self._refusal = Malformed("the only transfer coding understood is chunked, in HTTP/1.1", 501)
+        self._events.append(
+            RequestHead(
+                parser.get_method(),
+                self._target,
+                headers,
+                version,
+                parser.should_keep_alive(),
+                length,
+                coding is not None,
+                expects_continue,
+                bool(parser.should_upgrade()),
+            )
+        )
+
+    def on_body(self, piece: bytes) -> None:
+        self._events.append(Body(piece))
+
+    def on_message_complete(self) -> None:
+        self._in_head = True
+        self._head_bytes = 0
+        self._events.append(End())
+
+
+def request_bytes(method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
+    """A whole request with its length stated.  The caller gives `host`; framing headers are ours.
+
+    Raises ValueError when a header or the target would break out of its line.
+    """
+    lines = [f"{method} {target} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    if body or method not in ("GET", "HEAD", "DELETE", "OPTIONS"):
+        lines.append(f"content-length: {len(body)}")
+    head = "\r\n".join(lines)
+    if head.count("\r\n") != len(lines) - 1 or head.count("\n") != len(lines) - 1 or "\0" in head:
+        raise ValueError("a header holds a line break")
+    return head.encode("latin-1") + b"\r\n\r\n" + body

@@ -1,0 +1,320 @@
+"""The sockets towards engines and arms: pooled keep-alive connections, one exchange on each at a time.
+
+`Pool.send` never waits.  What the engine answers is handed to the caller's `Answer` from the very
+read that brought it, with the instant of that read, so nothing stands between socket and clock.
+"""
+
+import asyncio
+import ssl as tls
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from socket import IPPROTO_TCP, TCP_NODELAY
+from time import monotonic_ns
+from typing import Protocol
+
+from wire.origin import Origin
+from wire.response import MalformedAnswer, ResponseHead, ResponseReader
+from wire.tasks import Tasks
+
+
+class Ending(StrEnum):
+    """How an exchange ended."""
+
+    COMPLETE = "complete"
+    CUT = "cut"  # the engine closed or reset before its answer was whole
+    REFUSED = "refused"  # no connection came about
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    MALFORMED = "malformed"  # what came is not HTTP
+
+
+class Answer(Protocol):
+    """What is told of an engine's answer, synchronously: one head, any number of pieces, one ending."""
+
+    def head_came(self, head: ResponseHead, at_ns: int) -> None: ...
+
+    def body_came(self, body: bytes, at_ns: int) -> None: ...
+
+    def ended(self, ending: Ending, at_ns: int) -> None: ...
+
+
+class Exchange:
+    """One request and its answer."""
+
+    __slots__ = ("_answer", "_connection", "_flow", "_unsent", "bodiless", "heard", "reused", "streaming")
+
+    def __init__(
+        self, answer: Answer, *, bodiless: bool, streaming: bool, flow: Callable[[bool], None] | None
+    ) -> None:
+        self._answer: Answer | None = answer
+        self._connection: _Connection | None = None
+        self._flow = flow
+        self._unsent: list[bytes] = []
+        self.bodiless = bodiless
+        self.streaming = streaming
+        self.reused = False
+        self.heard = False  # a byte of the answer came
+
+    def write(self, data: bytes) -> None:
+        """Send a further piece of a streaming request's body."""
+        if self._connection is not None:
+            self._connection.transport.write(data)
+        elif self._answer is not None:
+            self._unsent.append(data)
+
+    def finish(self) -> None:
+        """The request's body is whole."""
+        self.streaming = False
+
+    def pause_reading(self) -> None:
+        if self._connection is not None:
+            self._connection.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._connection is not None:
+            self._connection.resume_reading()
+
+    def cancel(self, ending: Ending = Ending.CANCELLED) -> None:
+        """Close the connection; the answer ends now, unless it has ended."""
+        connection = self._connection
+        self._end(ending, monotonic_ns())
+        if connection is not None:
+            connection.drop()
+
+    def _end(self, ending: Ending, at_ns: int) -> None:
+        answer, self._answer = self._answer, None
+        self._connection = None
+        self._unsent = []
+        if answer is not None:
+            answer.ended(ending, at_ns)
+
+
+class Pool:
+    """Keep-alive connections to one origin.
+
+    Idle ones are retired after `idle_s`, before the engine's own limit (uvicorn: 5 s), because a request
+    sent into a closing connection is lost.  `max_connections` bounds busy and idle ones together; beyond
+    it an exchange ends REFUSED.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        connect_timeout_s: float = 5.0,
+        idle_s: float = 4.0,
+        max_connections: int = 4096,
+        ssl: tls.SSLContext | None = None,
+        head_limit_bytes: int = 64 << 10,
+    ) -> None:
+        self.origin = origin
+        self.open = 0
+        self._loop = loop
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_ns = int(idle_s * 1e9)
+        self._max = max_connections
+        self._ssl = ssl or (tls.create_default_context() if origin.scheme == "https" else None)
+        self._head_limit_bytes = head_limit_bytes
+        self._idle: deque[_Connection] = deque()
+        self._tasks = Tasks()
+        self._closed = False
+
+    def send(
+        self,
+        request: bytes | Sequence[bytes],
+        answer: Answer,
+        *,
+        bodiless: bool = False,
+        streaming: bool = False,
+        fresh: bool = False,
+        flow: Callable[[bool], None] | None = None,
+    ) -> Exchange:
+        """Send a request; never waits.
+
+        `bodiless`: the answer has no body whatever its length says (HEAD).  `streaming`: the body goes on
+        with `Exchange.write` until `finish`; `flow(True)` then asks to pause, `flow(False)` to go on.
+        `fresh`: do not take an idle connection.
+        """
+        exchange = Exchange(answer, bodiless=bodiless, streaming=streaming, flow=flow)
+        pieces = (request,) if isinstance(request, bytes) else request
+        connection = None if fresh else self._take()
+        if connection is not None:
+            exchange.reused = True
+            connection.begin(exchange)
+            if len(pieces) == 1:
+                connection.transport.write(pieces[0])
+            else:
+                connection.transport.writelines(pieces)
+            return exchange
+        exchange._unsent.extend(pieces)
+        if self._closed or self.open >= self._max:
+            self._loop.call_soon(exchange._end, Ending.REFUSED, monotonic_ns())
+            return exchange
+        self.open += 1
+        self._tasks.spawn(self._connect(exchange), name=f"connect {self.origin.authority}")
+        return exchange
+
+    def sweep(self, now_ns: int) -> None:
+        """Retire idle connections past their time; call about once a second."""
+        while self._idle and now_ns - self._idle[0].idle_since_ns > self._idle_ns:
+            self._idle.popleft().drop()
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
+    def close(self) -> None:
+        """Close the idle connections; busy ones close when their exchange ends."""
+        self._closed = True
+        while self._idle:
+            self._idle.popleft().drop()
+
+    def _take(self) -> "_Connection | None":
+        now_ns = monotonic_ns()
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.lost and now_ns - connection.idle_since_ns <= self._idle_ns:
+                return connection
+            connection.drop()
+        return None
+
+    async def _connect(self, exchange: Exchange) -> None:
+        origin, loop = self.origin, self._loop
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                if origin.unix is not None:
+                    _, connection = await loop.create_unix_connection(lambda: _Connection(self), origin.unix)
+                else:
+                    _, connection = await loop.create_connection(
+                        lambda: _Connection(self), origin.host, origin.port, ssl=self._ssl
+                    )
+        except (OSError, TimeoutError, tls.SSLError):
+            self.open -= 1
+            exchange._end(Ending.REFUSED, monotonic_ns())
+            return
+        if exchange._answer is None:  # cancelled while the connection was being made
+            self._give_back(connection)
+            return
+        pieces, exchange._unsent = exchange._unsent, []
+        connection.begin(exchange)
+        connection.transport.writelines(pieces)
+
+    def _give_back(self, connection: "_Connection") -> None:
+        if self._closed or connection.lost:
+            connection.drop()
+            return
+        connection.idle_since_ns = monotonic_ns()
+        self._idle.append(connection)
+
+    def _lost(self, connection: "_Connection") -> None:
+        self.open -= 1
+        if connection.exchange is None:
+            try:
+                self._idle.remove(connection)
+            except ValueError:
+                pass
+
+
+class _Connection(asyncio.Protocol):
+    """One socket.  Idle, or in one exchange."""
+
+    __slots__ = ("_paused", "_pool", "_reader", "exchange", "idle_since_ns", "lost", "transport")
+
+    transport: asyncio.Transport
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._reader = ResponseReader(pool._head_limit_bytes)
+        self._paused = False
+        self.exchange: Exchange | None = None
+        self.idle_since_ns = 0
+        self.lost = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        if self._pool.origin.unix is None:
+            transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+
+    def begin(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        exchange._connection = self
+        self._reader.begin(bodiless=exchange.bodiless)
+
+    def data_received(self, data: bytes) -> None:
+        at_ns = monotonic_ns()
+        exchange = self.exchange
+        if exchange is None or (answer := exchange._answer) is None:
+            self.drop()  # an engine that speaks unasked is out of step
+            return
+        exchange.heard = True
+        reader = self._reader
+        had_head = reader.head is not None
+        try:
+            body = reader.feed(data)
+        except MalformedAnswer:
+            exchange._end(Ending.MALFORMED, at_ns)
+            self.drop()
+            return
+        if not had_head:
+            if reader.head is None:
+                return
+            answer.head_came(reader.head, at_ns)
+            if exchange._answer is None:
+                return  # cancelled by what it was told
+        if body:
+            answer.body_came(body, at_ns)
+        if reader.complete and exchange._answer is not None:
+            self._complete(exchange, at_ns)
+
+    def _complete(self, exchange: Exchange, at_ns: int) -> None:
+        reader = self._reader
+        assert reader.head is not None
+        reusable = reader.head.keep_alive and not reader.surplus and not exchange.streaming
+        self.exchange = None
+        self.resume_reading()
+        # Given back before the caller hears of it: what it sends next may use this connection.
+        if reusable and not self.lost:
+            self._pool._give_back(self)
+        else:
+            self.drop()
+        exchange._end(Ending.COMPLETE, at_ns)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        at_ns = monotonic_ns()
+        self.lost = True
+        exchange = self.exchange
+        self._pool._lost(self)
+        if exchange is not None:
+            self.exchange = None
+            exchange._end(Ending.COMPLETE if exc is None and self._reader.eof() else Ending.CUT, at_ns)
+
+    def eof_received(self) -> bool:
+        return False  # close our side too; connection_lost decides what it meant
+
+    def drop(self) -> None:
+        """Close at once; nothing written is waited for."""
+        self.exchange = None
+        if not self.lost:
+            self.lost = True
+            self.transport.abort()
+
+    def pause_reading(self) -> None:
+        if not self._paused and not self.lost:
+            self._paused = True
+            self.transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self._paused and not self.lost:
+            self._paused = False
+            self.transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        if self.exchange is not None and self.exchange._flow is not None:
+            self.exchange._flow(True)
+
+    def resume_writing(self) -> None:
+        if self.exchange is not None and self.exchange._flow is not None:
+            self.exchange._flow(False)
