@@ -1,0 +1,204 @@
+"""How one copy is sent to one arm, and how the arm's answer is read: stamped, to its end, within bounds."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+from mirror.frames import Copy
+from mirror.headers import MARKER, copy_headers
+from mirror.pair import READ_BYTES
+from mirror.rewrite import Body
+from mirror.spec import ArmSpec, MirrorExperiment
+from wire.http1 import request_bytes
+from wire.origin import Origin
+from wire.response import ResponseHead
+from wire.upstream import Ending, Exchange, Pool
+
+TOO_LARGE = "too_large"
+
+# A kept connection that ends this soon after a request, unheard, was closed before the request came.
+_RACE_NS = 250_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request ready to be written, so that writing to all arms takes no time between them."""
+
+    arm: "Arm"
+    twin: int
+    request: bytes
+    rewrites: tuple[str, ...]
+
+
+class Arm:
+    """One engine that receives copies of one experiment, over connections of its own."""
+
+    def __init__(
+        self,
+        spec: ArmSpec,
+        experiment: MirrorExperiment,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        answer_bytes: int,
+    ) -> None:
+        self.spec = spec
+        self.answer_bytes = answer_bytes
+        self.timeout_s = experiment.timeout_s
+        self.first_byte_s = min(experiment.first_byte_s, experiment.timeout_s)
+        self.loop = loop
+        self.origin = Origin.parse(spec.url)
+        self.pool = Pool(self.origin, loop=loop)
+        self.receiving_bytes = 0  # what answers under way hold in memory
+        self.reading: set[Reading] = set()
+        self.endings: Counter[str] = Counter()
+        self.rewrites: Counter[str] = Counter()
+        self._experiment = experiment
+
+    def prepare(self, copy: Copy, body: Body, twin: int) -> Prepared:
+        """Build the request: the arm's host and credential, the mark of a copy, the body with its rewrites.
+
+        The query is left out, for it may hold a credential.  Raises ValueError when a header cannot be sent.
+        """
+        experiment = self._experiment
+        salt = f"shadowlane twin {twin} of {experiment.name}" if twin else None
+        content, rewrites = body.for_arm(self.spec, experiment.models, salt)
+        headers = [("host", self.origin.authority)]
+        headers += [
+            (name.decode("latin-1"), value.decode("latin-1")) for name, value in copy_headers(copy.headers)
+        ]
+        headers += [
+            ("accept-encoding", "identity"),
+            ("x-request-id", f"{_token(copy.id)}-{self.spec.name}-{twin}"),
+            (MARKER.decode(), experiment.name),
+            *self.spec.headers,
+        ]
+        target = self.origin.path + copy.path.partition("?")[0]
+        return Prepared(self, twin, request_bytes("POST", target, headers, content), rewrites)
+
+    def send(self, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]) -> int:
+        """Write a prepared request now; never waits.  `done(answer)` is called once.  Returns the instant."""
+        self.rewrites.update(prepared.rewrites)
+        reading = Reading(self, prepared, order, done)
+        self.reading.add(reading)
+        return reading.send()
+
+    def status(self) -> dict[str, Any]:
+        """What the arm is doing, for the status frame."""
+        return {
+            "arm": self.spec.name,
+            "url": self.spec.url,
+            "inflight": len(self.reading),
+            "endings": dict(self.endings),
+            "rewrites": dict(self.rewrites),
+        }
+
+    def close(self) -> None:
+        """Give up the answers still under way and close all connections."""
+        for reading in list(self.reading):
+            reading.stop(Ending.CANCELLED)
+        self.pool.close()
+
+
+class Reading:
+    """One arm's answer to one copy while it comes."""
+
+    def __init__(
+        self, arm: Arm, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]
+    ) -> None:
+        self._arm = arm
+        self._prepared = prepared
+        self._order = order
+        self._done = done
+        self._exchange: Exchange | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._sent_ns = 0
+        self._head: ResponseHead | None = None
+        self._head_ns: int | None = None
+        self._reads: list[tuple[int, bytes]] = []
+        self._held = 0
+        self._why: str | None = None
+        self._resent = False
+
+    def send(self) -> int:
+        arm = self._arm
+        self._timers = [
+            arm.loop.call_later(arm.first_byte_s, self._silent),
+            arm.loop.call_later(arm.timeout_s, self.stop, Ending.TIMEOUT),
+        ]
+        self._sent_ns = monotonic_ns()
+        self._exchange = arm.pool.send(self._prepared.request, self)
+        return self._sent_ns
+
+    def stop(self, why: str) -> None:
+        """End the answer here; its ending says why."""
+        self._why = str(why)
+        if self._exchange is not None:
+            self._exchange.cancel()
+
+    def head_came(self, head: ResponseHead, at_ns: int) -> None:
+        self._head, self._head_ns = head, at_ns
+        self._timers[0].cancel()
+
+    def body_came(self, body: bytes, at_ns: int) -> None:
+        size = len(body) + READ_BYTES
+        if self._held + size > self._arm.answer_bytes:
+            self.stop(TOO_LARGE)
+            return
+        self._held += size
+        self._arm.receiving_bytes += size
+        self._reads.append((at_ns, body))
+
+    def ended(self, ending: Ending, at_ns: int) -> None:
+        arm, exchange = self._arm, self._exchange
+        if (
+            ending is Ending.CUT
+            and exchange is not None
+            and exchange.reused
+            and not exchange.heard
+            and not self._resent
+            and at_ns - self._sent_ns < _RACE_NS
+        ):
+            self._resent = True
+            self._sent_ns = monotonic_ns()
+            self._exchange = arm.pool.send(self._prepared.request, self, fresh=True)
+            return
+        for timer in self._timers:
+            timer.cancel()
+        arm.reading.discard(self)
+        arm.receiving_bytes -= self._held
+        why = self._why or str(ending)
+        arm.endings[why] += 1
+        head = self._head
+        self._done(
+            {
+                "arm": arm.spec.name,
+                "twin": self._prepared.twin,
+                "order": self._order,
+                "sent_ns": self._sent_ns,
+                "head_ns": self._head_ns,
+                "status": None if head is None else head.status,
+                "content_type": "" if head is None else _content_type(head.headers),
+                "reads": self._reads,
+                "end_ns": at_ns,
+                "ending": why,
+                "rewrites": list(self._prepared.rewrites),
+            }
+        )
+
+    def _silent(self) -> None:
+        self.stop(Ending.TIMEOUT)
+
+
+def _content_type(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    for name, value in headers:
+        if name.lower() == b"content-type":
+            return value.decode("latin-1")
+    return ""
+
+
+def _token(text: str) -> str:
+    """A client's id as a header value: printable and short."""
+    return "".join(c for c in text[:128] if "!" <= c <= "~")

@@ -1,0 +1,147 @@
+"""The worker's end of the lane to the shadow process: what fits is taken, the rest is dropped and counted."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgpack
+
+LANE_FULL = "lane_full"
+LANE_DOWN = "lane_down"
+TOO_LARGE = "too_large"
+
+
+class Lane:
+    """Decides for one experiment, frame by frame, whether the lane takes it.  Never waits, never grows.
+
+    `limit_bytes` bounds what waits in the socket's buffer; a frame above `frame_bytes` (default: the limit)
+    never goes. The newest frame is the one dropped.  `dropped` counts copies, which the books must account
+    for; a production answer that did not fit only leaves a pair without production, and is counted in
+    `unserved`.
+    """
+
+    def __init__(self, limit_bytes: int, frame_bytes: int | None = None) -> None:
+        self._limit = limit_bytes
+        self._frame = limit_bytes if frame_bytes is None else min(frame_bytes, limit_bytes)
+        self._dropped: Counter[str] = Counter()
+        self._unserved: Counter[str] = Counter()
+        self._told: Counter[str] = Counter()
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """Copies dropped since the start, by reason."""
+        return self._dropped
+
+    @property
+    def unserved(self) -> Mapping[str, int]:
+        """Production answers dropped since the start, by reason."""
+        return self._unserved
+
+    def offer(self, frame: bytes, queued_bytes: int, connected: bool, *, copy: bool = True) -> bool:
+        """Whether to write `frame` now.  `queued_bytes` is what the socket has not sent yet.
+
+        `copy=False` for a "served" frame.  False means dropped and counted: the caller forgets the frame,
+        and for a copy tells the sampler to shed the conversation.
+        """
+        reason = self._refusal(len(frame), queued_bytes, connected)
+        if reason is None:
+            return True
+        (self._dropped if copy else self._unserved)[reason] += 1
+        return False
+
+    def drop(self, reason: str, n: int = 1) -> None:
+        """Count copies that never became a frame, such as a body above the cap."""
+        self._dropped[reason] += n
+
+    def missed(self) -> dict[str, int]:
+        """Drops not told to the shadow process yet, by reason; each is given out once.
+
+        To be written as "missed" frames whenever the lane is up.
+        """
+        fresh = {
+            reason: n - self._told[reason] for reason, n in self._dropped.items() if n > self._told[reason]
+        }
+        self._told.update(fresh)
+        return fresh
+
+    def _refusal(self, size: int, queued_bytes: int, connected: bool) -> str | None:
+        if size > self._frame:
+            return TOO_LARGE
+        if not connected:
+            return LANE_DOWN
+        if queued_bytes + size > self._limit:
+            return LANE_FULL
+        return None
+
+
+def pack_copy(
+    experiment: str,
+    id: str,
+    path: str,
+    headers: Sequence[tuple[bytes, bytes]],
+    body: bytes | bytearray | memoryview,
+    *,
+    received_ns: int,
+    sent_ns: int,
+    root: int,
+    turn: int,
+    stream: bool,
+) -> bytes:
+    """One sampled request.  `headers` are those `copy_headers` lets through; instants are monotonic."""
+    return _pack(
+        "copy",
+        {
+            "experiment": experiment,
+            "id": id,
+            "path": path,
+            "headers": headers,
+            "body": body,
+            "received_ns": received_ns,
+            "sent_ns": sent_ns,
+            "root": root,
+            "turn": turn,
+            "stream": stream,
+        },
+    )
+
+
+def pack_served(
+    experiment: str,
+    id: str,
+    *,
+    status: int | None,
+    content_type: str,
+    reads: Sequence[tuple[int, bytes | bytearray | memoryview]],
+    chunked: bool,
+    received_ns: int,
+    sent_ns: int,
+    head_ns: int | None,
+    end_ns: int,
+    ending: str,
+) -> bytes:
+    """What production answered to a sampled request: raw bytes after the head, one entry a socket read."""
+    return _pack(
+        "served",
+        {
+            "experiment": experiment,
+            "id": id,
+            "status": status,
+            "content_type": content_type,
+            "reads": reads,
+            "chunked": chunked,
+            "received_ns": received_ns,
+            "sent_ns": sent_ns,
+            "head_ns": head_ns,
+            "end_ns": end_ns,
+            "ending": ending,
+        },
+    )
+
+
+def pack_missed(experiment: str, reason: str, n: int) -> bytes:
+    """Copies the worker dropped, so that the books of the shadow process close."""
+    return _pack("missed", {"experiment": experiment, "reason": reason, "n": n})
+
+
+def _pack(kind: str, fields: dict[str, object]) -> bytes:
+    packed: bytes = msgpack.packb([kind, fields], use_bin_type=True)
+    return packed

@@ -1,0 +1,90 @@
+"""The shadow process's line to the analysis process: bounded, reconnecting, and never waited for."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+
+_READ_BYTES = 1 << 16
+_HEARD_BYTES = 1 << 20
+
+
+class Observations:
+    """Sends frames to the unix socket at `path`, and tells what comes back.
+
+    `offer` never waits; once `limit_bytes` are queued it refuses.  A frame stays queued until the socket
+    has taken it whole: one cut by a broken line is sent again on the next.  `heard(frame)` is called for
+    every object that comes back; a ValueError it raises ends the line, and a new one is made.
+    """
+
+    def __init__(self, path: str, limit_bytes: int, heard: Callable[[Any], None]) -> None:
+        self._path = path
+        self._limit = limit_bytes
+        self._heard = heard
+        self._queue: deque[bytes] = deque()
+        self._fresh = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self.queued_bytes = 0
+        self.connected = False
+        self.connects = 0
+
+    def offer(self, frame: bytes) -> bool:
+        """Queue a frame; False when there is no room, and the frame is the caller's to count."""
+        if self.queued_bytes + len(frame) > self._limit:
+            return False
+        self._queue.append(frame)
+        self.queued_bytes += len(frame)
+        self._empty.clear()
+        self._fresh.set()
+        return True
+
+    async def run(self) -> None:
+        """Keep the line up until cancelled."""
+        pause_s = 0.05
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path)
+            except OSError:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, 1.0)
+                continue
+            self.connected = True
+            self.connects += 1
+            # With no buffer of its own, `drain` returns once the socket has taken everything.
+            writer.transport.set_write_buffer_limits(high=0)
+            try:
+                async with asyncio.TaskGroup() as line:
+                    line.create_task(self._write(writer))
+                    line.create_task(self._read(reader))
+            except* (OSError, ValueError, msgpack.UnpackException):
+                pass  # broken, or not what was agreed: begin anew
+            finally:
+                self.connected = False
+                writer.transport.abort()
+            pause_s = 0.05
+            await asyncio.sleep(pause_s)
+
+    async def flushed(self) -> None:
+        """Return once the socket has taken everything accepted."""
+        await self._empty.wait()
+
+    async def _write(self, writer: asyncio.StreamWriter) -> None:
+        while True:
+            while self._queue:
+                writer.write(self._queue[0])
+                await writer.drain()
+                self.queued_bytes -= len(self._queue.popleft())
+            self._empty.set()
+            self._fresh.clear()
+            await self._fresh.wait()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        unpacker = msgpack.Unpacker(max_buffer_size=_HEARD_BYTES)
+        while data := await reader.read(_READ_BYTES):
+            unpacker.feed(data)
+            for frame in unpacker:
+                self._heard(frame)
+        raise ConnectionResetError("the analysis process closed the line")

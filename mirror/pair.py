@@ -1,0 +1,181 @@
+"""Which answers belong together, and the books: every copy ends paired or dropped for a reason."""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+UNANSWERED = "unanswered"
+STOPPED = "stopped"
+DUPLICATE = "duplicate"
+
+READ_BYTES = 64  # what keeping one read costs beside its bytes
+
+
+def answer_bytes(answer: Mapping[str, Any]) -> int:
+    """The memory an answer's reads take, in bytes, their bookkeeping included."""
+    return sum(len(body) + READ_BYTES for _, body in answer["reads"])
+
+
+@dataclass(slots=True)
+class _Open:
+    head: dict[str, Any]
+    waits_for: set[tuple[str, int]]
+    deadline_ns: int
+    request_bytes: int
+    answers: list[Mapping[str, Any]] = field(default_factory=list)
+    production: Mapping[str, Any] | None = None
+    give_up_ns: int | None = None  # set once all arms have answered and only production is missing
+    held_bytes: int = 0
+
+
+class Joiner:
+    """Joins the answers of one experiment's copies by id, and keeps the books.
+
+    `deliver(pair)` takes a finished pair and returns None, or the reason why it had to drop it.  Once all
+    arms have answered, a pair waits `patience_ns` more for production's own answer and goes without it
+    then.  Arms are expected to end every answer themselves; `deadline_ns` after its dispatch a copy with an
+    answer still missing is dropped.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        deliver: Callable[[dict[str, Any]], str | None],
+        *,
+        patience_ns: int,
+        deadline_ns: int,
+    ) -> None:
+        self._experiment = experiment
+        self._deliver = deliver
+        self._patience_ns = patience_ns
+        self._deadline_ns = deadline_ns
+        self._open: dict[str, _Open] = {}
+        self._admitted = 0
+        self._paired = 0
+        self._dropped: Counter[str] = Counter()
+        self.inflight = 0  # copies that wait for an arm
+        self.held_bytes = 0  # requests under way and answers kept
+        self.strays = 0  # answers to no open copy, or a second one from the same arm
+
+    def open(
+        self,
+        id: str,
+        head: Mapping[str, Any],
+        arms: Collection[tuple[str, int]],
+        request_bytes: int,
+        now_ns: int,
+    ) -> bool:
+        """Admit a copy that will be sent to `arms`, pairs of arm and twin.
+
+        `head` are the pair's fields known at dispatch.  False: a copy of that id is still open, and this
+        one is dropped.
+        """
+        if id in self._open:
+            self.drop(DUPLICATE)
+            return False
+        self._admitted += 1
+        self._open[id] = _Open(
+            {"experiment": self._experiment, "id": id, **head},
+            set(arms),
+            now_ns + self._deadline_ns,
+            request_bytes,
+            held_bytes=request_bytes,
+        )
+        self.inflight += 1
+        self.held_bytes += request_bytes
+        return True
+
+    def drop(self, reason: str, n: int = 1) -> None:
+        """Admit `n` copies that are dropped at once."""
+        if n:
+            self._admitted += n
+            self._dropped[reason] += n
+
+    def answered(self, id: str, answer: Mapping[str, Any], now_ns: int) -> None:
+        """An arm's answer has ended, well or badly."""
+        copy = self._open.get(id)
+        key = (answer["arm"], answer["twin"])
+        if copy is None or key not in copy.waits_for:
+            self.strays += 1
+            return
+        copy.waits_for.remove(key)
+        copy.answers.append(answer)
+        self._hold(copy, answer_bytes(answer))
+        if copy.waits_for:
+            return
+        self.inflight -= 1
+        self._hold(copy, -copy.request_bytes)
+        if copy.production is not None:
+            self._pair(id, copy)
+        else:
+            copy.give_up_ns = now_ns + self._patience_ns
+
+    def served(self, id: str, production: Mapping[str, Any]) -> None:
+        """Production's answer, which may come before or after the arms'."""
+        copy = self._open.get(id)
+        if copy is None or copy.production is not None:
+            self.strays += 1
+            return
+        copy.production = production
+        self._hold(copy, answer_bytes(production))
+        if not copy.waits_for:
+            self._pair(id, copy)
+
+    def expire(self, now_ns: int) -> None:
+        """Let pairs go that have waited long enough, and copies that will never be pairs."""
+        for id, copy in list(self._open.items()):
+            if copy.give_up_ns is not None:
+                if copy.give_up_ns <= now_ns:
+                    self._pair(id, copy)
+            elif copy.deadline_ns <= now_ns:
+                self._lose(id, copy, UNANSWERED)
+
+    def close(self) -> None:
+        """End every open copy: those all arms have answered become pairs, the others are dropped."""
+        for id, copy in list(self._open.items()):
+            if copy.waits_for:
+                self._lose(id, copy, STOPPED)
+            else:
+                self._pair(id, copy)
+
+    @property
+    def open_copies(self) -> int:
+        """Copies neither paired nor dropped yet."""
+        return len(self._open)
+
+    def is_open(self, id: str) -> bool:
+        """Whether the copy `id` is neither paired nor dropped yet."""
+        return id in self._open
+
+    def books(self) -> dict[str, Any]:
+        """The books so far: admitted = paired + the sum of dropped + open, at every moment."""
+        return {
+            "experiment": self._experiment,
+            "admitted": self._admitted,
+            "paired": self._paired,
+            "dropped": dict(self._dropped),
+            "open": len(self._open),
+        }
+
+    def _pair(self, id: str, copy: _Open) -> None:
+        self._leave(id, copy)
+        answers = sorted(copy.answers, key=lambda answer: int(answer["order"]))
+        reason = self._deliver({**copy.head, "answers": answers, "production": copy.production})
+        if reason is None:
+            self._paired += 1
+        else:
+            self._dropped[reason] += 1
+
+    def _lose(self, id: str, copy: _Open, reason: str) -> None:
+        self._leave(id, copy)
+        self.inflight -= 1
+        self._dropped[reason] += 1
+
+    def _leave(self, id: str, copy: _Open) -> None:
+        del self._open[id]
+        self.held_bytes -= copy.held_bytes
+
+    def _hold(self, copy: _Open, size: int) -> None:
+        copy.held_bytes += size
+        self.held_bytes += size

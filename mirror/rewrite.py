@@ -1,0 +1,92 @@
+"""How a copy's body differs from the client's: by declared rewrites only, all else byte for byte the same."""
+
+import hashlib
+
+import msgspec
+
+from mirror.spec import ArmSpec
+
+MODEL = "model"
+USAGE = "stream_options.include_usage"
+TOKEN_IDS = "return_token_ids"
+SALT = "cache_salt"
+
+_OPENAI = frozenset({"/v1/chat/completions", "/v1/completions", "/chat/completions", "/completions"})
+_TELLS_TOKEN_IDS = frozenset({"vllm"})
+_TAKES_SALT = frozenset({"vllm", "sglang"})
+
+# A value stays the raw text it was: numbers are not rounded, escapes not undone, unknown fields not lost.
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_word = msgspec.json.Decoder(str)
+
+
+class Body:
+    """One request's body, parsed once for all arms.
+
+    A body that is not a JSON object (an engine will refuse it, every arm alike), or that is compressed, is
+    sent as it is.
+    """
+
+    def __init__(self, path: str, body: bytes, *, encoded: bool = False) -> None:
+        self._body = body
+        self._openai = path.partition("?")[0].rstrip("/") in _OPENAI
+        self._fields: dict[str, msgspec.Raw] | None = None
+        if not encoded:
+            try:
+                self._fields = _fields.decode(body)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                pass
+
+    def for_arm(
+        self, arm: ArmSpec, models: tuple[str, ...], salt: str | None
+    ) -> tuple[bytes, tuple[str, ...]]:
+        """The body for one arm and the names of the rewrites applied; with none, the client's very bytes.
+
+        `models` are the names `arm.model` may replace (empty: any).  `salt` makes the prefix cache treat
+        the copy as another tenant's, where the arm's engine knows how; a salt of the client's own is kept
+        apart still.
+        """
+        if self._fields is None:
+            return self._body, ()
+        changes: dict[str, tuple[str, bytes]] = {}
+        name = _read(self._fields.get("model"))
+        if name is not None and arm.model not in (None, name) and (not models or name in models):
+            changes["model"] = MODEL, msgspec.json.encode(arm.model)
+        if self._openai:
+            if (options := self._usage_asked()) is not None:
+                changes["stream_options"] = USAGE, options
+            if arm.kind in _TELLS_TOKEN_IDS and "return_token_ids" not in self._fields:
+                changes["return_token_ids"] = TOKEN_IDS, b"true"
+            if salt is not None and arm.kind in _TAKES_SALT:
+                own = _read(self._fields.get("cache_salt")) or ""
+                mixed = hashlib.blake2b(f"{salt}\0{own}".encode(), digest_size=16).hexdigest()
+                changes["cache_salt"] = SALT, msgspec.json.encode(mixed)
+        if not changes:
+            return self._body, ()
+        fields = self._fields | {key: msgspec.Raw(value) for key, (_, value) in changes.items()}
+        return msgspec.json.encode(fields), tuple(name for name, _ in changes.values())
+
+    def _usage_asked(self) -> bytes | None:
+        """`stream_options` with the usage asked for, or None where it is already, or no stream is."""
+        assert self._fields is not None
+        if bytes(self._fields.get("stream", b"")).strip() != b"true":
+            return None
+        given = self._fields.get("stream_options")
+        if given is None or bytes(given).strip() == b"null":
+            return b'{"include_usage":true}'
+        try:
+            options = _fields.decode(given)
+        except msgspec.DecodeError:
+            return None
+        if bytes(options.get("include_usage", b"")).strip() == b"true":
+            return None
+        return msgspec.json.encode(options | {"include_usage": msgspec.Raw(b"true")})
+
+
+def _read(value: msgspec.Raw | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return _word.decode(value)
+    except msgspec.DecodeError:
+        return None

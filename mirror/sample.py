@@ -1,0 +1,155 @@
+"""Which requests are copied: stateless inference only, and whole conversations or none, by a salted hash."""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable
+
+import msgspec
+
+from mirror.headers import is_copy
+
+_MASK = (1 << 64) - 1
+
+# Paths whose answer depends on the request alone and leaves nothing behind at the engine but cache.
+_STATELESS = frozenset(
+    {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/v1/embeddings",
+        "/v1/rerank",
+        "/v2/rerank",
+        "/rerank",
+        "/v1/score",
+        "/score",
+        "/pooling",
+        "/classify",
+        "/generate",
+        "/generate_stream",
+        "/completion",
+        "/completions",
+        "/chat/completions",
+        "/embedding",
+        "/embeddings",
+        "/infill",
+    }
+)
+
+
+class _Effects(msgspec.Struct):
+    """The fields of a request that make an engine remember it or act in the world."""
+
+    store: bool | None = None
+    background: bool | None = None
+    previous_response_id: msgspec.Raw = msgspec.Raw()
+    conversation: msgspec.Raw = msgspec.Raw()
+    prompt: msgspec.Raw = msgspec.Raw()
+    mcp_servers: msgspec.Raw = msgspec.Raw()
+    container: msgspec.Raw = msgspec.Raw()
+    tools: list[dict[str, msgspec.Raw]] | None = None
+
+
+_effects = msgspec.json.Decoder(_Effects)
+
+
+def copyable(path: str, headers: Iterable[tuple[bytes, bytes]] = (), *, stateful: bool = False) -> bool:
+    """Whether a request of this path may ever be copied.
+
+    `stateful` is what `is_stateful` says of its body.  A request that carries the marker of a copy never is.
+    """
+    return not stateful and _bare(path) in _STATELESS and not is_copy(headers)
+
+
+def is_stateful(path: str, body: bytes | memoryview) -> bool:
+    """Whether a body asks the engine to remember, to fetch what it remembers, or to use tools of its own.
+
+    Only `/v1/responses` (which stores unless told not to) and `/v1/messages` can; no other body is read.
+    """
+    bare = _bare(path)
+    if bare not in ("/v1/responses", "/v1/messages"):
+        return False
+    try:
+        asked = _effects.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True  # what cannot be read cannot be called harmless
+    if any(_given(part) for part in (asked.mcp_servers, asked.container)):
+        return True
+    if bare == "/v1/messages":
+        # A tool without a `type`, or "custom", is the client's own; the others run at the server.
+        return any(_text(tool.get("type")) not in (None, "custom") for tool in asked.tools or ())
+    return (
+        asked.store is not False
+        or bool(asked.background)
+        or _given(asked.previous_response_id)
+        or _given(asked.conversation)
+        or _given(asked.prompt)
+        or any(_text(tool.get("type")) not in ("function", "custom") for tool in asked.tools or ())
+    )
+
+
+class Sampler:
+    """Takes a share `rate` of conversations, each from its first turn to its last.
+
+    A conversation is named by its `root`.  The keyed hash of the root decides, so that two experiments with
+    different salts take different users and two workers with the same salt take the same.  A conversation
+    first seen at a later turn is not taken: its beginning never ran on the arms.  `sees_all=False` is for
+    one worker of several, where the first turn may have gone to another: the hash alone decides there, and
+    the shadow process, which sees all workers, turns away what joined late.  The memory is bounded to the
+    `remember` conversations used last.
+    """
+
+    def __init__(self, salt: bytes, rate: float, remember: int = 100_000, *, sees_all: bool = True) -> None:
+        if not 0.0 <= rate <= 1.0:
+            raise ValueError(f"rate must be between 0 and 1, got {rate}")
+        # blake2b takes keys of up to 64 bytes; a longer salt is hashed down to one.
+        self._key = salt if len(salt) <= 64 else hashlib.blake2b(salt).digest()
+        self._below = round(rate * (1 << 64))
+        self._remember = remember
+        self._sees_all = sees_all
+        self._open: OrderedDict[int, None] = OrderedDict()
+        self._shed: OrderedDict[int, None] = OrderedDict()
+
+    def admits(self, root: int, turns: int) -> bool:
+        """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
+        if not self._chosen(root):
+            return False
+        if root in self._shed:
+            self._shed.move_to_end(root)
+            return False
+        if root in self._open:
+            self._open.move_to_end(root)
+            return True
+        if turns > 0:
+            return not self._sees_all
+        self._open[root] = None
+        if len(self._open) > self._remember:
+            self._open.popitem(last=False)
+        return True
+
+    def shed(self, root: int) -> None:
+        """Close a conversation: a turn of it was lost, so none of its later turns is copied."""
+        self._open.pop(root, None)
+        self._shed[root] = None
+        self._shed.move_to_end(root)
+        if len(self._shed) > self._remember:
+            self._shed.popitem(last=False)
+
+    def _chosen(self, root: int) -> bool:
+        digest = hashlib.blake2b((root & _MASK).to_bytes(8, "little"), digest_size=8, key=self._key).digest()
+        return int.from_bytes(digest, "little") < self._below
+
+
+def _bare(path: str) -> str:
+    return path.partition("?")[0].rstrip("/")
+
+
+def _given(part: msgspec.Raw) -> bool:
+    return bytes(part).strip() not in (b"", b"null", b"[]", b"{}")
+
+
+def _text(part: msgspec.Raw | None) -> str | None:
+    if part is None:
+        return None
+    value = msgspec.json.decode(part)
+    return value if isinstance(value, str) else repr(value)

@@ -1,0 +1,67 @@
+"""What the shadow process is told: plain values, built from the config by the gateway."""
+
+from dataclasses import dataclass, field
+
+CONTROL = "control"
+PRODUCTION = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class ArmSpec:
+    """One engine that receives copies.
+
+    `kind` is what the engine speaks (vllm, sglang, ...; "auto" asks for nothing beyond plain OpenAI).
+    `model` is the engine's own name for the model, None to send the client's.  `headers` are the arm's own,
+    its credential included.
+    """
+
+    name: str
+    url: str
+    kind: str = "auto"
+    model: str | None = None
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorExperiment:
+    """One comparison: the control and the candidates, all given the same copies.
+
+    `models` are the names a request may use for this fleet's model; only these are rewritten to an arm's
+    `model` (empty: any name is).  `max_inflight` bounds the copies that wait for an arm; `timeout_s` bounds
+    one answer, and `first_byte_s` the wait for its head.
+    """
+
+    name: str
+    fleet: str | None
+    arms: tuple[ArmSpec, ...]
+    models: tuple[str, ...] = ()
+    max_inflight: int = 64
+    timeout_s: float = 600.0
+    first_byte_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        names = [arm.name for arm in self.arms]
+        if not names or names[0] != CONTROL:
+            raise ValueError(f"experiment {self.name}: the first arm must be {CONTROL!r}, not {names[:1]}")
+        if len(set(names)) != len(names) or PRODUCTION in names:
+            raise ValueError(f"experiment {self.name}: arm names must differ, none {PRODUCTION!r}: {names}")
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowSpec:
+    """Everything the shadow process needs to know.
+
+    `copy_bytes` bounds one copy on the lane, `lane_bytes` what waits for the analysis process, `held_bytes`
+    the requests and answers in memory, `answer_bytes` one arm's answer.  `patience_s` is how long a
+    finished comparison waits for production's own answer, `drain_s` how long a stop waits for answers under
+    way.
+    """
+
+    run_dir: str
+    experiments: tuple[MirrorExperiment, ...]
+    copy_bytes: int = 8 << 20
+    lane_bytes: int = 64 << 20
+    held_bytes: int = 512 << 20
+    answer_bytes: int = 16 << 20
+    patience_s: float = 30.0
+    drain_s: float = 10.0
