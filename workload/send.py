@@ -8,7 +8,7 @@ hidden by a client that waits for it.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -74,7 +74,7 @@ class Tally:
 
 
 class Sender:
-    """Runs conversations against one server.  `clock` gives seconds and only differences of it are used."""
+    """Runs conversations against one server.  `clock` gives seconds; `extra` goes into every body."""
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Sender:
         clock: Callable[[], float],
         timeout_s: float = 60.0,
         most_open: int = 256,
+        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.tally = Tally()
         self._session = session
@@ -93,12 +94,13 @@ class Sender:
         self._clock = clock
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_open = most_open
+        self._extra = dict(extra or {})
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def send(self, arrivals: Iterable[tuple[float, Conversation]], until_s: float) -> Tally:
-        """Start each conversation at its instant (seconds from now); leave whatever is open at `until_s`."""
+    async def send(self, arrivals: Iterable[tuple[float, Conversation]], until_s: float | None) -> Tally:
+        """Start each conversation at its instant (seconds from now); leave what is open at `until_s`."""
         tasks = Tasks()
         started_s = self._clock()
         try:
@@ -141,7 +143,7 @@ class Sender:
         """Send one streamed request and read the answer to its end."""
         body = msgspec.json.encode(
             {"model": self._model, "messages": messages, "max_tokens": max_tokens, "stream": True,
-             "stream_options": {"include_usage": True}}
+             "stream_options": {"include_usage": True}, **self._extra}
         )  # fmt: skip
         self.tally.requests += 1
         answer = await self._exchange(body)
