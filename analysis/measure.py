@@ -1,29 +1,165 @@
 """What is kept of a pair of answers?  Measures only: no text survives."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+
+from analysis.metrics._choose import every_metric
+from analysis.readers._choose import reader_of
+from analysis.timing import timing
+from analysis.transcript import Transcript
+
+Latency = Literal["ttft", "itl", "tpot", "e2e"]
+LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
+
+# Finish reasons are the engine's own strings, and those are kept only where they are known words.
+_REASONS = frozenset(
+    "stop length tool_calls function_call content_filter abort end_turn max_tokens stop_sequence tool_use"
+    " refusal completed incomplete max_output_tokens limit eos word eos_token error cancelled".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMeasure:
+    """One arm's answer as numbers: latencies in ms, None where missing; `fault` None when it succeeded."""
+
+    arm: str
+    twin: int
+    order: int
+    sent_ns: int
+    end_ns: int
+    status: int | None
+    fault: str | None
+    streamed: bool
+    ttft_ms: float | None
+    ttft_user_ms: float | None
+    itl_ms: float | None
+    tpot_ms: float | None
+    e2e_ms: float | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    cached_tokens: int | None
+    token_source: str | None
+    finish_reason: str | None
+
+    def latency_ms(self, latency: Latency) -> float | None:
+        """One of the four, by its name."""
+        value: float | None = getattr(self, f"{latency}_ms")
+        return value
 
 
 @dataclass(frozen=True, slots=True)
 class PairRecord:
-    """One pair as measures. (Fields grow; `to_map`/`from_map` are exact inverses through msgpack.)"""
+    """One pair as measures.
+
+    `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had something
+    to compare. In the calibration that is the control's twin 1, under the name "control": the floor.
+    """
 
     experiment: str
     id: str
     phase: str
     at_ns: int
+    received_ns: int
+    root: int
+    turn: int
+    answers: tuple[AnswerMeasure, ...]
+    production: AnswerMeasure | None
+    outputs: dict[str, dict[str, float]]
+
+    def answer(self, arm: str, twin: int = 0) -> AnswerMeasure | None:
+        """The answer of one arm, None if the pair has none."""
+        return next((a for a in self.answers if a.arm == arm and a.twin == twin), None)
 
     def to_map(self) -> dict[str, Any]:
-        """Plain values for msgpack."""
-        raise NotImplementedError
+        """Plain values for msgpack; `from_map` is the exact inverse."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
 
     @classmethod
     def from_map(cls, values: Mapping[str, Any]) -> "PairRecord":
-        """The inverse of `to_map`; KeyError or TypeError when it is not such a map."""
-        raise NotImplementedError
+        """The inverse of `to_map`; msgspec.ValidationError when `values` is not such a map."""
+        return msgspec.convert(values, cls)
 
 
 def measure(pair: Mapping[str, Any]) -> PairRecord:
-    """Measures of one ["pair", ...] frame. Never raises on what an engine answered; KeyError if the frame is not one."""
-    raise NotImplementedError
+    """The measures of one ["pair", ...] frame. What an engine answered never raises; KeyError if it is no frame."""
+    path, received_ns = pair["path"], pair["received_ns"]
+    read = [(answer, _transcript(answer, path, received_ns)) for answer in pair["answers"]]
+    shown = pair.get("production")
+    return PairRecord(
+        experiment=pair["experiment"],
+        id=str(pair["id"]),
+        phase=pair["phase"],
+        at_ns=pair["at_ns"],
+        received_ns=received_ns,
+        root=pair["root"],
+        turn=pair["turn"],
+        answers=tuple(_measure(answer, transcript) for answer, transcript in read),
+        production=None if shown is None else _measure(shown, _transcript(shown, path, received_ns)),
+        outputs=_outputs(read, calibration=pair["phase"] == "calibration"),
+    )
+
+
+def _transcript(answer: Mapping[str, Any], path: str, received_ns: int) -> Transcript:
+    reader = reader_of(path)
+    for at_ns, data in answer["reads"]:
+        reader.feed(data, at_ns)
+    return Transcript(
+        received_ns=received_ns,
+        sent_ns=answer["sent_ns"],
+        head_ns=answer["head_ns"],
+        end_ns=answer["end_ns"],
+        status=answer["status"],
+        ending=str(answer["ending"]).lower(),
+        content=reader.end(answer["end_ns"]),
+    )
+
+
+def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure:
+    clock, content = timing(transcript), transcript.content
+    reason = next((c.finish_reason for c in content.choices if c.finish_reason is not None), None)
+    return AnswerMeasure(
+        arm=answer["arm"],
+        twin=answer.get("twin", 0),
+        order=answer.get("order", 0),
+        sent_ns=transcript.sent_ns,
+        end_ns=transcript.end_ns,
+        status=transcript.status,
+        fault=transcript.fault,
+        streamed=content.streamed,
+        ttft_ms=clock.ttft_ms,
+        ttft_user_ms=clock.ttft_user_ms,
+        itl_ms=clock.itl_ms,
+        tpot_ms=clock.tpot_ms,
+        e2e_ms=clock.e2e_ms,
+        prompt_tokens=content.prompt_tokens,
+        completion_tokens=content.completion_tokens,
+        cached_tokens=content.cached_tokens,
+        token_source=content.token_source,
+        finish_reason=reason if reason is None or reason in _REASONS else "other",
+    )
+
+
+def _outputs(
+    read: Sequence[tuple[Mapping[str, Any], Transcript]], *, calibration: bool
+) -> dict[str, dict[str, float]]:
+    """Every arm against the control's twin 0, where both succeeded; in the calibration the control's twin 1."""
+    twins = {(answer["arm"], answer.get("twin", 0)): transcript for answer, transcript in read}
+    control = twins.get(("control", 0))
+    if control is None or control.fault is not None:
+        return {}
+    if calibration:
+        others = {"control": twins.get(("control", 1))}
+    else:
+        others = {arm: found for (arm, twin), found in twins.items() if arm != "control" and twin == 0}
+    metrics = every_metric()
+    outputs = {}
+    for arm, other in others.items():
+        if other is None or other.fault is not None:
+            continue
+        scores = {name: metric.score(control.content, other.content) for name, metric in metrics.items()}
+        outputs[arm] = {name: score for name, score in scores.items() if score is not None}
+    return outputs

@@ -1,1 +1,1 @@
-"""analysis/metrics."""
+"""How do two answers to one request differ?  One metric a file: `Params`, a class, `build(params)`."""

@@ -1,1 +1,1 @@
-"""analysis/readers."""
+"""Readers of answers, one protocol a file: PATHS, `Params`, a class and `build(params) -> Reader`."""

@@ -1,0 +1,29 @@
+"""Are two answers the same, to the letter?"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from analysis.metrics._metric import Metric, average, matched, spoken
+from analysis.transcript import Content
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Nothing to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactMatch:
+    """1 where a choice is the same, else 0; mean over choices. Falls with length: see the floor."""
+
+    same: float = 1.0
+    symmetry: Literal["even", "odd"] = "even"
+
+    def score(self, control: Content, candidate: Content) -> float | None:
+        pairs = matched(control, candidate)
+        return average([1.0 if spoken(ours) == spoken(theirs) else 0.0 for ours, theirs in pairs])
+
+
+def build(_params: Params) -> Metric:
+    """The metric with these parameters."""
+    return ExactMatch()
