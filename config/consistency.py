@@ -1,0 +1,131 @@
+"""Which settings contradict each other: names used twice, fleets not there, engines with two roles."""
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from config.address import identity
+from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
+
+if TYPE_CHECKING:
+    from config.schema import Config, Experiment, Fleet
+
+
+def complaints(config: "Config") -> list[Complaint]:
+    """Every contradiction, with the path of the later of two settings.  `source` is left to the loader."""
+    return [
+        *_listens(config),
+        *_models(config),
+        *_defaults(config),
+        *_engines(config),
+        *_experiments(config),
+        *_bytes(config),
+    ]
+
+
+def fleet_of(config: "Config", experiment: "Experiment") -> "Fleet | None":
+    """The fleet an experiment copies: by model or alias; without a name, the only or the default one."""
+    if experiment.fleet is not None:
+        return next((f for f in config.fleets if experiment.fleet in (f.model, *f.aliases)), None)
+    if len(config.fleets) == 1:
+        return config.fleets[0]
+    return next((fleet for fleet in config.fleets if fleet.default), None)
+
+
+def _listens(config: "Config") -> Iterator[Complaint]:
+    if config.listen == config.admin and config.listen_address.port != 0:
+        yield Complaint("", ("admin",), "another address than listen", shown(config.admin))
+
+
+def _twice(names: Iterable[tuple[str, Path]], what: str) -> Iterator[Complaint]:
+    seen: dict[str, Path] = {}
+    for name, path in names:
+        if name in seen:
+            yield Complaint("", path, f"{what} used once", f"{shown(name)}, as at {spelled(seen[name])}")
+        else:
+            seen[name] = path
+
+
+def _models(config: "Config") -> Iterator[Complaint]:
+    def names() -> Iterator[tuple[str, Path]]:
+        for i, fleet in enumerate(config.fleets):
+            if fleet.model is not None:
+                yield fleet.model, ("fleets", i, "model")
+            for key in ("aliases", "loras"):
+                for j, name in enumerate(getattr(fleet, key)):
+                    yield name, ("fleets", i, key, j)
+
+    return _twice(names(), "a model's name")
+
+
+def _defaults(config: "Config") -> Iterator[Complaint]:
+    first: int | None = None
+    for i, fleet in enumerate(config.fleets):
+        key = "model" if fleet.model is None else "default"
+        if fleet.model is None and not fleet.default:
+            expected = "true, or a model: a fleet without a model takes every model"
+            yield Complaint("", ("fleets", i, "default"), expected, "false")
+        elif fleet.default and first is not None:
+            expected = "one default fleet (a fleet without a model is one)"
+            yield Complaint("", ("fleets", i, key), expected, f"a second, after fleets[{first}]")
+        elif fleet.default:
+            first = i
+
+
+def _engines(config: "Config") -> Iterator[Complaint]:
+    for i, fleet in enumerate(config.fleets):
+        seen: dict[tuple[str, str, int, str], int] = {}
+        for j, engine in enumerate(fleet.engines):
+            first = seen.setdefault(identity(engine.url), j)
+            if first != j:
+                path: Path = ("fleets", i, "engines", j, "url")
+                yield Complaint(
+                    "", path, "each engine of a fleet once", f"fleets[{i}].engines[{first}] again"
+                )
+
+
+def _experiments(config: "Config") -> Iterator[Complaint]:
+    production = {identity(e.url): i for i, fleet in enumerate(config.fleets) for e in fleet.engines}
+    # Names are folders, and some file systems do not tell `A` from `a`.
+    yield from _twice(
+        ((e.name.lower(), ("experiments", i, "name")) for i, e in enumerate(config.experiments)), "a name"
+    )
+    for i, experiment in enumerate(config.experiments):
+        at: Path = ("experiments", i)
+        if fleet_of(config, experiment) is None:
+            yield _no_fleet(config, experiment, (*at, "fleet"))
+        names = (
+            (c.name.lower(), (*at, "candidates", j, "name")) for j, c in enumerate(experiment.candidates)
+        )
+        yield from _twice(names, "a candidate's name")
+        arms = [((*at, "control", "engine"), experiment.control)]
+        arms += [
+            ((*at, "candidates", j, "engine"), candidate) for j, candidate in enumerate(experiment.candidates)
+        ]
+        seen: dict[tuple[str, str, int, str], Path] = {}
+        for path, arm in arms:
+            engine = identity(arm.engine)
+            if engine in production:
+                expected = "a spare engine: copies must not load production"
+                yield Complaint("", path, expected, f"an engine of fleets[{production[engine]}]")
+            elif engine in seen:
+                expected = "an engine of its own for each arm: two on one would slow each other"
+                yield Complaint("", path, expected, f"that of {spelled(seen[engine])}")
+            seen.setdefault(engine, path)
+
+
+def _no_fleet(config: "Config", experiment: "Experiment", path: Path) -> Complaint:
+    models = [fleet.model for fleet in config.fleets if fleet.model is not None]
+    if experiment.fleet is None:
+        return Complaint(
+            "", path, f"the model of a fleet ({one_of(models)}), as none is the default", "nothing"
+        )
+    if not models:
+        return Complaint("", path, "nothing here, as the fleet names no model", shown(experiment.fleet))
+    return Complaint("", path, one_of(models), shown(experiment.fleet), nearest(experiment.fleet, models))
+
+
+def _bytes(config: "Config") -> Iterator[Complaint]:
+    mirror = config.mirror
+    if mirror.copy_bytes > mirror.lane_bytes:
+        expected = f"at most mirror.lane_bytes ({mirror.lane_bytes}), or no copy of that size ever passes"
+        yield Complaint("", ("mirror", "copy_bytes"), expected, shown(mirror.copy_bytes))
