@@ -19,6 +19,9 @@ from wire.upstream import Ending, Exchange, Pool
 
 TOO_LARGE = "too_large"
 
+# Of an answer that was too large, this many reads are kept.
+_BEGINNING = 16
+
 # A kept connection that ends this soon after a request, unheard, was closed before the request came.
 _RACE_NS = 250_000_000
 
@@ -145,6 +148,8 @@ class Reading:
     def body_came(self, body: bytes, at_ns: int) -> None:
         size = len(body) + READ_BYTES
         if self._held + size > self._arm.answer_bytes:
+            # Its text compares with nothing now; its beginning tells when the first tokens came.
+            del self._reads[_BEGINNING:]
             self.stop(TOO_LARGE)
             return
         self._held += size

@@ -9,14 +9,16 @@ import msgpack
 
 _READ_BYTES = 1 << 16
 _HEARD_BYTES = 1 << 20
+_TRIES = 2
 
 
 class Observations:
     """Sends frames to the unix socket at `path`, and tells what comes back.
 
     `offer` never waits; once `limit_bytes` are queued it refuses.  A frame stays queued until the socket
-    has taken it whole: one cut by a broken line is sent again on the next.  `heard(frame)` is called for
-    every object that comes back; a ValueError it raises ends the line, and a new one is made.
+    has taken it whole: one cut by a broken line is sent again on the next, but one that broke two lines is
+    given up and counted in `lost`.  `heard(frame)` is called for every object that comes back; a ValueError
+    it raises ends the line, and a new one is made.
     """
 
     def __init__(self, path: str, limit_bytes: int, heard: Callable[[Any], None]) -> None:
@@ -30,6 +32,8 @@ class Observations:
         self.queued_bytes = 0
         self.connected = False
         self.connects = 0
+        self.lost = 0
+        self._tries = 0
 
     def offer(self, frame: bytes) -> bool:
         """Queue a frame; False when there is no room, and the frame is the caller's to count."""
@@ -74,9 +78,14 @@ class Observations:
     async def _write(self, writer: asyncio.StreamWriter) -> None:
         while True:
             while self._queue:
-                writer.write(self._queue[0])
-                await writer.drain()
+                if self._tries < _TRIES:
+                    self._tries += 1
+                    writer.write(self._queue[0])
+                    await writer.drain()
+                else:
+                    self.lost += 1
                 self.queued_bytes -= len(self._queue.popleft())
+                self._tries = 0
             self._empty.set()
             self._fresh.clear()
             await self._fresh.wait()

@@ -146,7 +146,7 @@ class Shadow:
 
     def _deliver(self, pair: dict[str, Any]) -> str | None:
         frame = _pack("pair", pair)
-        if len(frame) > self._spec.lane_bytes:
+        if len(frame) > self._spec.pair_bytes:
             return PAIR_TOO_LARGE
         return None if self.observations.offer(frame) else ANALYSIS_DOWN
 
@@ -173,6 +173,7 @@ class Shadow:
                 "malformed": self.inlet.malformed,
                 "unknown": self._unknown,
             },
+            "observations": {"queued_bytes": self.observations.queued_bytes, "lost": self.observations.lost},
             "experiments": [comparison.status() for comparison in self.comparisons.values()],
         }
         self.observations.offer(_pack("status", status))

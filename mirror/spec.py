@@ -52,9 +52,9 @@ class ShadowSpec:
     """Everything the shadow process needs to know.
 
     `copy_bytes` bounds one copy on the lane, `lane_bytes` what waits for the analysis process, `held_bytes`
-    the requests and answers in memory, `answer_bytes` one arm's answer.  `patience_s` is how long a
-    finished comparison waits for production's own answer, `drain_s` how long a stop waits for answers under
-    way.
+    the requests and answers in memory, `answer_bytes` one arm's answer, `pair_bytes` one frame to the
+    analysis process.  `patience_s` is how long a finished comparison waits for production's own answer,
+    `drain_s` how long a stop waits for answers under way.
     """
 
     run_dir: str
@@ -63,5 +63,6 @@ class ShadowSpec:
     lane_bytes: int = 64 << 20
     held_bytes: int = 512 << 20
     answer_bytes: int = 16 << 20
+    pair_bytes: int = 48 << 20
     patience_s: float = 30.0
     drain_s: float = 10.0
