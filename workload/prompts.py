@@ -24,10 +24,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A system prompt ("" for none) and the turns a user takes.  The answers come from whoever is asked."""
+    """A system prompt ("" for none), the turns a user takes, and the temperature of the answers, which
+    come from whoever is asked."""
 
     system: str
     turns: tuple[Turn, ...]
+    temperature: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Shape:
     user_words: Lognormal = Lognormal(24, 0.9, 4, 400)
     max_tokens: Lognormal = Lognormal(120, 0.8, 8, 1_500)
     think_s: Lognormal = Lognormal(4.0, 0.8, 0.5, 60.0)
+    sampled: float = 0.0  # this share of conversations is answered at temperature 1, the others at 0
 
 
 def system_prompts(rng: Random, shape: Shape) -> tuple[str, ...]:
@@ -75,7 +78,7 @@ def conversations(rng: Random, shape: Shape, systems: Sequence[str]) -> Iterator
     while True:
         system = rng.choices(systems, weights)[0] if systems else ""
         turns = tuple(_turn(rng, shape, first=not place) for place in range(_turn_count(rng, shape)))
-        yield Conversation(system, turns)
+        yield Conversation(system, turns, temperature=float(rng.random() < shape.sampled))
 
 
 def _turn_count(rng: Random, shape: Shape) -> int:

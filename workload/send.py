@@ -8,7 +8,7 @@ hidden by a client that waits for it.
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -74,7 +74,7 @@ class Tally:
 
 
 class Sender:
-    """Runs conversations against one server.  `clock` gives seconds; `extra` goes into every body."""
+    """Runs conversations against one server.  `clock` gives seconds and only differences of it are used."""
 
     def __init__(
         self,
@@ -85,7 +85,6 @@ class Sender:
         clock: Callable[[], float],
         timeout_s: float = 60.0,
         most_open: int = 256,
-        extra: Mapping[str, Any] | None = None,
     ) -> None:
         self.tally = Tally()
         self._session = session
@@ -94,7 +93,6 @@ class Sender:
         self._clock = clock
         self._timeout = aiohttp.ClientTimeout(total=timeout_s)
         self._most_open = most_open
-        self._extra = dict(extra or {})
         self._open = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -132,19 +130,25 @@ class Sender:
             if turn.think_s:
                 await asyncio.sleep(turn.think_s)
             messages.append({"role": "user", "content": turn.user})
-            answer = await self.ask(messages, turn.max_tokens)
+            answer = await self.ask(messages, turn.max_tokens, conversation.temperature)
             answers.append(answer)
             if answer.outcome is not Outcome.OK:
                 break
             messages.append({"role": "assistant", "content": answer.text})
         return answers
 
-    async def ask(self, messages: list[dict[str, str]], max_tokens: int) -> Answer:
+    async def ask(self, messages: list[dict[str, str]], max_tokens: int, temperature: float) -> Answer:
         """Send one streamed request and read the answer to its end."""
         body = msgspec.json.encode(
-            {"model": self._model, "messages": messages, "max_tokens": max_tokens, "stream": True,
-             "stream_options": {"include_usage": True}, **self._extra}
-        )  # fmt: skip
+            {
+                "model": self._model,
+                "messages": messages,
+                "max_tokens": max_tokens,
+                "temperature": temperature,
+                "stream": True,
+                "stream_options": {"include_usage": True},
+            }
+        )
         self.tally.requests += 1
         answer = await self._exchange(body)
         self.tally.count(answer)

@@ -75,3 +75,9 @@ def test_a_lognormal_length_has_its_median_its_bounds_and_a_long_tail() -> None:
 def test_a_length_whose_bounds_exclude_its_median_is_refused() -> None:
     with pytest.raises(ValueError, match="low <= median <= high"):
         Lognormal(5, 1.0, 10, 20)
+
+
+def test_the_share_of_sampled_conversations_is_the_shape_s() -> None:
+    assert {conversation.temperature for conversation in draw(3, 200)[1]} == {0.0}
+    _, drawn = draw(3, 4_000, Shape(sampled=0.2))
+    assert fmean(conversation.temperature for conversation in drawn) == pytest.approx(0.2, abs=0.03)

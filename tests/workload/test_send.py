@@ -16,7 +16,7 @@ from workload.prompts import Conversation, Turn
 from workload.send import Outcome, Sender, streamed_text
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-THREE_TURNS = Conversation("be brief", (Turn("one", 8), Turn("two", 8), Turn("three", 8)))
+THREE_TURNS = Conversation("be brief", (Turn("one", 8), Turn("two", 8), Turn("three", 8)), temperature=0.7)
 
 
 def event(content: str) -> bytes:
@@ -52,10 +52,12 @@ async def sender_to(handler: Handler, **settings: Any) -> AsyncIterator[Sender]:
 
 def test_each_turn_carries_the_answers_given_before() -> None:
     histories: list[list[dict[str, str]]] = []
+    temperatures: list[float] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
         body = await request.json()
         histories.append(body["messages"])
+        temperatures.append(body["temperature"])
         said = f'"{len(histories)}" é\n😀'
         return await stream(request, [event(""), *map(event, said), b"data: [DONE]\n\n"])
 
@@ -65,6 +67,7 @@ def test_each_turn_carries_the_answers_given_before() -> None:
             assert [given.text for given in answers] == [f'"{number}" é\n😀' for number in (1, 2, 3)]
             assert all(given.ttft_s is not None and given.ttft_s <= given.e2e_s for given in answers)
             assert sender.tally.outcomes == {Outcome.OK: 3}
+        assert temperatures == [THREE_TURNS.temperature] * 3
         roles = [[message["role"] for message in history] for history in histories]
         assert roles == [["system", *["user", "assistant"] * turn, "user"] for turn in range(3)]
         assert histories[2][:4] == [*histories[1]] and histories[2][4]["content"] == '"2" é\n😀'
