@@ -1,0 +1,111 @@
+"""What of each kind of request body names its prompt.
+
+Only these fields are decoded; whatever else a body holds is skipped without becoming objects. `Raw` fields
+are taken as the JSON they are: any type is welcome, since the engine, not the gateway, judges the request. A
+`Raw` that is absent is falsy.
+"""
+
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+
+class Part(Struct, gc=False):
+    """A content part or block of any API: text, an image, a tool's use or its result."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: Raw = Raw()
+    signature: Raw = Raw()
+    id: Raw = Raw()
+    name: Raw = Raw()
+    input: Raw = Raw()
+    tool_use_id: Raw = Raw()
+    is_error: Raw = Raw()
+    content: Raw = Raw()
+
+
+class Message(Struct, gc=False):
+    role: str = ""
+    content: str | list[Raw] | None = None
+    name: Raw = Raw()
+    tool_calls: Raw = Raw()
+    tool_call_id: Raw = Raw()
+    function_call: Raw = Raw()
+    reasoning: Raw = Raw()
+    reasoning_content: Raw = Raw()
+
+
+class Head(Struct, gc=False):
+    """What every body may say: who answers, under which salt, and how."""
+
+    model: str | None = None
+    stream: Raw = Raw()
+    cache_salt: Raw = Raw()
+    extra_key: Raw = Raw()  # SGLang's salt
+    lora_path: Raw = Raw()
+
+
+class Chat(Head, gc=False):
+    """/v1/chat/completions and /v1/messages."""
+
+    messages: list[Message] = []
+    system: Raw = Raw()
+    tools: Raw = Raw()
+    documents: Raw = Raw()
+    functions: Raw = Raw()
+    chat_template: Raw = Raw()
+    chat_template_kwargs: Raw = Raw()
+    reasoning_effort: Raw = Raw()
+    thinking: Raw = Raw()
+    max_tokens: Raw = Raw()
+    max_completion_tokens: Raw = Raw()
+
+
+class Responses(Head, gc=False):
+    """/v1/responses."""
+
+    input: Raw = Raw()
+    instructions: Raw = Raw()
+    previous_response_id: Raw = Raw()
+    tools: Raw = Raw()
+    reasoning: Raw = Raw()
+    max_output_tokens: Raw = Raw()
+
+
+class Sampling(Struct, gc=False):
+    max_new_tokens: Raw = Raw()
+    max_tokens: Raw = Raw()
+
+
+class Plain(Head, gc=False):
+    """A prompt as it is, text or token ids: /v1/completions, llama.cpp's /completion, and every /generate."""
+
+    prompt: Raw = Raw()
+    text: Raw = Raw()
+    inputs: Raw = Raw()
+    input_ids: Raw = Raw()
+    token_ids: Raw = Raw()
+    suffix: Raw = Raw()
+    image_data: Raw = Raw()
+    max_tokens: Raw = Raw()
+    n_predict: Raw = Raw()
+    sampling_params: Sampling | None = None  # SGLang
+    parameters: Sampling | None = None  # TGI
+
+
+class Loose(Struct, gc=False):
+    """The least a body must be: an object. For bodies of unknown paths and unexpected shapes."""
+
+    model: Raw = Raw()
+    stream: Raw = Raw()
+    max_tokens: Raw = Raw()
+
+
+chat: Decoder[Chat] = Decoder(Chat)
+responses: Decoder[Responses] = Decoder(Responses)
+plain: Decoder[Plain] = Decoder(Plain)
+loose: Decoder[Loose] = Decoder(Loose)
+message: Decoder[Message] = Decoder(Message)
+part: Decoder[Part] = Decoder(Part)
+items: Decoder[list[Raw]] = Decoder(list[Raw])
+string: Decoder[str] = Decoder(str)

@@ -1,0 +1,26 @@
+"""What a routing policy is."""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Protocol
+
+from routing.types import Choice, EngineLoad, Prompt
+
+
+class Policy(Protocol):
+    def choose(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
+    ) -> Choice:
+        """Pick one of `engines`, which is never empty and in no particular order.
+
+        `cached` maps an engine's id to the bytes of this prompt it is believed to hold; an engine that is not
+        in it holds none. Must not wait, read a clock, or keep `engines` or `cached` after returning.
+        """
+        ...
+
+
+def chosen(engine: EngineLoad, prompt: Prompt, cached: Mapping[int, int], why: str) -> Choice:
+    """The `Choice` of `engine`, with the prompt's bytes split into cached and uncached."""
+    total = prompt.ends[-1] if prompt.ends else 0
+    held = min(cached.get(engine.id, 0), total)
+    return Choice(engine.id, why, held, total - held)

@@ -1,0 +1,220 @@
+"""What prompt a request body holds.
+
+`read` decodes the few fields that name the prompt. A body whose fields have other types than expected is no
+error here: it is chained as the bytes it is, and the engine judges it.
+"""
+
+import re
+from collections.abc import Callable
+
+from msgspec import MsgspecError, Raw, ValidationError
+
+from routing import bodies, canonical
+from routing.canonical import FRONT, named
+from routing.chain import Chain
+from routing.types import Prompt
+
+_BOM = b"\xef\xbb\xbf"
+# Half an emoji, as cut by clients whose strings are UTF-16: legal JSON, but the decoder refuses it.
+_HALF_PAIR = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+_MOST_TOKENS = 2**63 - 1
+_Reader = Callable[[bytes | memoryview, bytes], Prompt]
+
+
+class Unreadable(Exception):
+    """The body cannot be routed by: not JSON, not an object, or its model is not a name."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def read(path: str, body: bytes | memoryview, key: bytes) -> Prompt:
+    """The prompt of a request to `path` (a query is ignored). `key` is the deployment's secret.
+
+    Raises `Unreadable`, whose reason is fit to be told to the client, and nothing else.
+    """
+    reader = _READERS.get(path)
+    if reader is None:
+        reader = _READERS.get(path.partition("?")[0])
+    if body[:3] == _BOM:
+        body = body[3:]
+    try:
+        return _read(reader, body, key)
+    except Unreadable:
+        mended, halves = _HALF_PAIR.subn(rb"\\ufffd", body)
+        if not halves:
+            raise
+        return _read(reader, mended, key)
+
+
+def _read(reader: _Reader | None, body: bytes | memoryview, key: bytes) -> Prompt:
+    if reader is not None:
+        try:
+            return reader(body, key)
+        except (MsgspecError, RecursionError):
+            pass  # another shape than expected, or not JSON: the loose reading tells which
+    return _as_it_is(body, key)
+
+
+def _chat(body: bytes | memoryview, key: bytes) -> Prompt:
+    return _talk(bodies.chat.decode(body), b"chat", key)
+
+
+def _anthropic(body: bytes | memoryview, key: bytes) -> Prompt:
+    return _talk(bodies.chat.decode(body), b"messages", key)
+
+
+def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
+    front = b""
+    if asked.reasoning_effort or asked.thinking or asked.chat_template or asked.chat_template_kwargs:
+        front = named(b"reasoning_effort", asked.reasoning_effort) + named(b"thinking", asked.thinking)
+        front += named(b"chat_template", asked.chat_template)
+        front += named(b"chat_template_kwargs", asked.chat_template_kwargs)
+    chain = Chain(_head(asked, kind) + front, key)
+    add = chain.add
+    if asked.tools or asked.functions or asked.documents:
+        add(named(b"tools", asked.tools) + named(b"functions", asked.functions))
+        add(named(b"documents", asked.documents))
+    if asked.system:
+        add(FRONT + canonical.text_or_parts(asked.system, chain))
+    root, turns = None, 0
+    message = canonical.message
+    for said in asked.messages:
+        add(message(said, chain))
+        if said.role == "assistant":
+            turns += 1
+        elif root is None and said.role == "user":
+            root = chain.link
+    return _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
+
+
+def _responses(body: bytes | memoryview, key: bytes) -> Prompt:
+    asked = bodies.responses.decode(body)
+    # What a previous response holds is the engine's to know: its id stands for it, and for at least one turn.
+    previous = named(b"previous_response_id", asked.previous_response_id)
+    chain = Chain(_head(asked, b"responses") + previous + named(b"reasoning", asked.reasoning), key)
+    add = chain.add
+    add(named(b"tools", asked.tools))
+    if asked.instructions:
+        add(FRONT + canonical.text_or_parts(asked.instructions, chain))
+    root, turns = None, 1 if previous else 0
+    given = bytes(asked.input)
+    if given[:1] == b'"':
+        text = bodies.string.decode(given)
+        add(canonical.message(bodies.Message("user", text), chain))
+    elif given:
+        for raw in bodies.items.decode(given):
+            said = bodies.message.decode(raw)
+            if not said.role:  # a tool's call or its output
+                add(named(b"item", raw))
+                continue
+            add(canonical.message(said, chain))
+            if said.role == "assistant":
+                turns += 1
+            elif root is None and said.role == "user":
+                root = chain.link
+    return _prompt(asked, chain, root, turns, asked.max_output_tokens)
+
+
+def _plain(body: bytes | memoryview, key: bytes) -> Prompt:
+    asked = bodies.plain.decode(body)
+    head = _head(asked, b"plain") + named(b"suffix", asked.suffix)
+    if asked.image_data:
+        head += named(b"image_data", asked.image_data)
+    chain = Chain(head, key)
+    for name, raw in (
+        (b"prompt", asked.prompt),
+        (b"text", asked.text),
+        (b"inputs", asked.inputs),
+        (b"input_ids", asked.input_ids),
+        (b"token_ids", asked.token_ids),
+    ):
+        if not raw:
+            continue
+        given = bytes(raw)
+        if given[:1] == b'"':
+            chain.add(canonical.TEXT + bodies.string.decode(given).encode())
+        elif given != b"null":  # token ids, or several prompts: as they are, with no length before them
+            chain.add(canonical.JSON + name + given)
+    sampling = asked.sampling_params or asked.parameters
+    most = asked.max_tokens or asked.n_predict
+    if sampling is not None:
+        most = sampling.max_new_tokens or sampling.max_tokens or most
+    return _prompt(asked, chain, None, 0, most)
+
+
+def _as_it_is(body: bytes | memoryview, key: bytes) -> Prompt:
+    if not len(body):
+        raise Unreadable("the body is empty, where a JSON object was expected")
+    try:
+        asked = bodies.loose.decode(body)
+    except RecursionError:
+        raise Unreadable("the body is nested too deeply to be read") from None
+    except ValidationError:
+        raise Unreadable("the body is JSON, but not an object") from None
+    except MsgspecError as error:
+        raise Unreadable(f"the body is not JSON: {error}") from None
+    model = None
+    if asked.model and bytes(asked.model) != b"null":
+        try:
+            model = bodies.string.decode(asked.model)
+        except (MsgspecError, RecursionError):
+            raise Unreadable("`model` is not a string of valid text") from None
+    head = bodies.Head(model=model, stream=asked.stream)
+    chain = Chain(_head(head, b"raw"), key)
+    chain.add(body)
+    return _prompt(head, chain, None, 0, asked.max_tokens)
+
+
+def _head(asked: bodies.Head, kind: bytes) -> bytes:
+    model = asked.model
+    head = kind if model is None else b"%b\xf9%b" % (kind, model.encode())
+    if asked.cache_salt or asked.extra_key or asked.lora_path:
+        head += named(b"cache_salt", asked.cache_salt) + named(b"extra_key", asked.extra_key)
+        head += named(b"lora_path", asked.lora_path)
+    return head
+
+
+def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most: Raw) -> Prompt:
+    return Prompt(
+        asked.model,
+        tuple(chain.hashes),
+        tuple(chain.ends),
+        chain.link if root is None else root,
+        turns,
+        _is_true(asked.stream) if asked.stream else False,
+        _count(most) if most else None,
+    )
+
+
+def _is_true(raw: Raw) -> bool:
+    """As engines take it: pydantic reads a bool from 1 and from "true" as well."""
+    value = bytes(raw)
+    return value == b"true" or value.strip(b'"').lower() in (b"true", b"1", b"1.0", b"yes", b"on", b"t", b"y")
+
+
+def _count(raw: Raw) -> int | None:
+    """A number of tokens; None where the JSON is none."""
+    value = bytes(raw).strip(b'"')
+    try:
+        number = int(value) if value.isdigit() else int(float(value))
+    except (ValueError, OverflowError):
+        return None
+    return number if 0 <= number <= _MOST_TOKENS else None
+
+
+_READERS: dict[str, _Reader] = {
+    "/v1/chat/completions": _chat,
+    "/v1/messages": _anthropic,
+    "/v1/responses": _responses,
+    "/v1/completions": _plain,
+    "/completion": _plain,
+    "/completions": _plain,
+    "/generate": _plain,
+    "/generate_stream": _plain,
+    "/inference/v1/generate": _plain,
+}

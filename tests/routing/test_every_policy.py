@@ -1,0 +1,123 @@
+"""What holds of every routing policy, whatever its name."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from routing import policies
+from routing.policy import Policy
+from routing.types import EngineLoad, Prompt
+
+NAMES = sorted(module.name for module in iter_modules(policies.__path__) if not module.name.startswith("_"))
+every_policy = pytest.mark.parametrize("name", NAMES)
+
+loads = st.lists(
+    st.builds(EngineLoad, st.integers(0, 40), st.integers(0, 300), st.integers(0, 10**8)),
+    min_size=1,
+    max_size=8,
+    unique_by=lambda engine: engine.id,
+)
+caches = st.dictionaries(st.integers(0, 50), st.integers(1, 10**6), max_size=8)
+sizes = st.lists(st.integers(1, 1024), max_size=40)
+seeds = st.integers(0, 2**32)
+
+
+def build(name: str) -> Policy:
+    module = import_module(f"{policies.__name__}.{name}")
+    policy: Policy = module.build(module.Params())
+    return policy
+
+
+def prompt_of(steps: list[int]) -> Prompt:
+    ends = tuple(sum(steps[: n + 1]) for n in range(len(steps)))
+    return Prompt("m", tuple(range(len(ends))), ends, 1, 0, True, None)
+
+
+def test_there_are_policies() -> None:
+    assert {"least_load", "prefix_cost", "round_robin"} <= set(NAMES)
+
+
+@every_policy
+@given(loads, caches, sizes, seeds)
+def test_chooses_one_of_the_engines_it_was_given_and_says_why(
+    name: str, engines: list[EngineLoad], cached: dict[int, int], steps: list[int], seed: int
+) -> None:
+    policy, rng = build(name), Random(seed)
+    for _ in range(3):
+        choice = policy.choose(prompt_of(steps), engines, cached, rng)
+        assert choice.engine in {engine.id for engine in engines}
+        assert choice.why and "\n" not in choice.why and len(choice.why) < 100
+
+
+@every_policy
+@given(loads, caches, sizes, seeds)
+def test_cached_and_uncached_bytes_make_up_the_prompt(
+    name: str, engines: list[EngineLoad], cached: dict[int, int], steps: list[int], seed: int
+) -> None:
+    choice = build(name).choose(prompt_of(steps), engines, cached, Random(seed))
+    assert choice.cached_bytes == min(cached.get(choice.engine, 0), sum(steps))
+    assert choice.cached_bytes + choice.uncached_bytes == sum(steps)
+
+
+@every_policy
+@given(loads, caches, sizes, seeds)
+def test_the_same_seed_makes_the_same_choices(
+    name: str, engines: list[EngineLoad], cached: dict[int, int], steps: list[int], seed: int
+) -> None:
+    def choices() -> list[int]:
+        policy, rng = build(name), Random(seed)
+        return [policy.choose(prompt_of(steps), engines, cached, rng).engine for _ in range(5)]
+
+    assert choices() == choices()
+
+
+@every_policy
+@given(loads, caches, sizes, seeds)
+def test_keeps_and_changes_nothing_it_was_given(
+    name: str, engines: list[EngineLoad], cached: dict[int, int], steps: list[int], seed: int
+) -> None:
+    engines_before, cached_before = list(engines), dict(cached)
+    policy, rng = build(name), Random(seed)
+    first = policy.choose(prompt_of(steps), engines, cached, rng)
+    assert (engines, cached) == (engines_before, cached_before)
+    alone = EngineLoad(99, 500, 10**9)
+    engines[:], cached = [alone], {}
+    assert policy.choose(prompt_of(steps), engines, cached, rng).engine == 99
+    assert first.engine != 99
+
+
+@every_policy
+@given(loads, caches, sizes, seeds, st.randoms(use_true_random=False))
+def test_the_order_of_the_engines_does_not_decide(
+    name: str, engines: list[EngineLoad], cached: dict[int, int], steps: list[int], seed: int, order: Random
+) -> None:
+    shuffled = list(engines)
+    order.shuffle(shuffled)
+
+    def reachable(offered: list[EngineLoad]) -> set[int]:
+        return {
+            build(name).choose(prompt_of(steps), offered, cached, Random(seed + n)).engine for n in range(100)
+        }
+
+    assert reachable(shuffled) == reachable(engines)
+
+
+@every_policy
+def test_equal_engines_are_chosen_equally_often(name: str) -> None:
+    engines = [EngineLoad(n, 3, 100) for n in (7, 2, 5, 9)]
+    policy, rng = build(name), Random(1)
+    counts = dict.fromkeys((7, 2, 5, 9), 0)
+    for _ in range(4000):
+        counts[policy.choose(prompt_of([100]), engines, {}, rng).engine] += 1
+    assert all(850 < count < 1150 for count in counts.values())
+
+
+@every_policy
+def test_of_many_first_choices_no_engine_is_favoured(name: str) -> None:
+    engines = [EngineLoad(n, 0, 0) for n in range(4)]
+    firsts = [build(name).choose(prompt_of([100]), engines, {}, Random(seed)).engine for seed in range(2000)]
+    assert all(400 < firsts.count(n) < 600 for n in range(4))

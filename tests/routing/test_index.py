@@ -1,0 +1,123 @@
+"""What holds of the memory of beginnings."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from routing.index import MIN_ENTRY_BYTES, PrefixIndex
+
+Path = tuple[int, ...]
+paths = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
+
+
+def chained(path: Path, step: int = 100) -> tuple[list[int], list[int]]:
+    """A chain whose links depend on all that came before, as hashes do."""
+    return [hash(path[: n + 1]) for n in range(len(path))], [step * (n + 1) for n in range(len(path))]
+
+
+class Recorded(RuleBasedStateMachine):
+    """An index of 3 engines of 1,000 bytes against everything that was ever recorded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = PrefixIndex(capacity_bytes=1000, max_age_s=50.0)
+        self.seen: dict[int, set[int]] = {}
+        self.now_s = 0.0
+
+    @rule(engine=st.integers(0, 2), path=paths, passed_s=st.sampled_from([0.0, 1.0, 60.0]))
+    def record(self, engine: int, path: Path, passed_s: float) -> None:
+        chain, ends = chained(path)
+        self.now_s += passed_s
+        self.index.record(engine, chain, ends, self.now_s)
+        self.seen.setdefault(engine, set()).update(chain)
+        assert self.index.match(chain, ends)[engine] == ends[-1], "what was just recorded is known whole"
+
+    @rule(engine=st.integers(0, 2))
+    def forget(self, engine: int) -> None:
+        self.index.forget(engine)
+        self.seen.pop(engine, None)
+
+    @rule(engine=st.integers(0, 2), capacity=st.integers(600, 1500))
+    def resize(self, engine: int, capacity: int) -> None:
+        self.index.set_capacity(engine, capacity)
+
+    @rule(path=paths)
+    def match_claims_no_more_than_was_recorded(self, path: Path) -> None:
+        chain, ends = chained(path)
+        for engine, held in self.index.match(chain, ends).items():
+            assert set(chain[: ends.index(held) + 1]) <= self.seen.get(engine, set())
+
+    @rule(path=paths)
+    def a_longer_beginning_is_held_only_with_the_shorter(self, path: Path) -> None:
+        chain, ends = chained(path)
+        whole = self.index.match(chain, ends)
+        for n in range(1, len(chain)):
+            short = self.index.match(chain[:n], ends[:n])
+            assert short == {engine: min(held, ends[n - 1]) for engine, held in whole.items()}
+
+    @invariant()
+    def is_bounded(self) -> None:
+        for engine in range(3):
+            assert self.index.held_bytes(engine) <= 1500
+            assert self.index.entries(engine) <= 1500 // MIN_ENTRY_BYTES
+
+
+TestRecorded = Recorded.TestCase
+
+
+def test_the_longest_unused_goes_first_and_tails_before_heads() -> None:
+    index = PrefixIndex(capacity_bytes=500)
+    old, new, ends = [1, 2, 3], [1, 4, 5], [100, 200, 300]
+    index.record(0, old, ends, 0.0)
+    index.record(0, new, ends, 1.0)
+    assert index.match(old, ends) == {0: 300}
+    index.record(0, [6], [100], 2.0)
+    assert index.match(old, ends) == {0: 200}
+    assert index.match(new, ends) == {0: 300}
+    index.record(0, [7, 8, 9], ends, 3.0)
+    assert index.match(old, ends) == index.match(new, ends) == {0: 100}
+
+
+def test_engines_are_remembered_apart() -> None:
+    index = PrefixIndex()
+    index.record(0, [1, 2], [10, 20], 0.0)
+    index.record(1, [1], [10], 0.0)
+    assert index.match([1, 2], [10, 20]) == {0: 20, 1: 10}
+    index.forget(0)
+    assert index.match([1, 2], [10, 20]) == {1: 10}
+    assert index.match([], []) == {}
+
+
+def test_what_was_not_used_for_long_is_forgotten() -> None:
+    index = PrefixIndex(max_age_s=10.0)
+    index.record(0, [1, 2], [10, 20], 0.0)
+    index.record(0, [1], [10], 8.0)
+    index.record(0, [5], [10], 12.0)
+    assert index.match([1, 2], [10, 20]) == {0: 10}
+
+
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=300))
+def test_one_prompt_larger_than_the_engine_keeps_its_beginning(steps: Sequence[int]) -> None:
+    index, ends = PrefixIndex(capacity_bytes=5000), list(accumulate(steps))
+    chain = list(range(len(ends)))
+    index.record(0, chain, ends, 0.0)
+    assert index.held_bytes(0) <= 5000
+    held = index.match(chain, ends).get(0, 0)
+    assert held in (0, *ends) and held <= 5000
+    if steps[0] <= 5000:
+        assert held >= ends[0]
+
+
+@pytest.mark.parametrize("capacity", [0, 63])
+def test_an_engine_without_a_cache_holds_nothing(capacity: int) -> None:
+    index = PrefixIndex()
+    index.set_capacity(0, capacity)
+    index.record(0, [1, 2], [10, 20], 0.0)
+    assert index.match([1, 2], [10, 20]) == {}
+    index.forget(0)
+    index.record(0, [1, 2], [10, 20], 1.0)
+    assert index.match([1, 2], [10, 20]) == {}, "forgetting what an engine holds keeps its capacity"
