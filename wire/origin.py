@@ -16,7 +16,7 @@ class Origin:
 
     @classmethod
     def parse(cls, url: str) -> "Origin":
-        """Read `http://host:port/path`, `https://…` or `unix:/path/to.sock`; ValueError says what is wrong."""
+        """Read `http://host:port/path`, `https://…` or `unix:/path.sock`; ValueError says what is wrong."""
         if url.startswith("unix:"):
             path = url.removeprefix("unix:").removeprefix("//")
             if not path.startswith("/"):

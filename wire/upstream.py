@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic_ns
-from typing import Protocol
+from typing import Protocol, cast
 
 from wire.origin import Origin
 from wire.response import MalformedAnswer, ResponseHead, ResponseReader
@@ -233,8 +233,7 @@ class _Connection(asyncio.Protocol):
         self.lost = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         if self._pool.origin.unix is None:
             transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
 

@@ -1,0 +1,216 @@
+"""One engine's side of a request: the load charged, the answer coming in, the one place where it all ends.
+
+Until the first whole event it is open whether this engine answers at all: its head and those few bytes are
+held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, may be tried on another engine.
+"""
+
+from collections import deque
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from gateway import head
+from gateway.first_event import FirstEvent
+from gateway.fleet import Engine
+from gateway.outcome import FIRST_TOKEN, Outcome, outcome
+from gateway.service import Service
+from routing.types import Choice
+from wire.response import ResponseHead
+from wire.upstream import Ending, Exchange
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from gateway.relay import Relay
+
+_RETRIED_STATUS = frozenset({429, 502, 503})
+
+
+class Attempt:
+    """The answer of one engine coming in.  However it ends, `ended` closes its books."""
+
+    __slots__ = (
+        "_first",
+        "_head",
+        "_is_events",
+        "_last",
+        "_pending_bytes",
+        "_relay",
+        "_service",
+        "_timer",
+        "choice",
+        "engine",
+        "exchange",
+        "head_ns",
+        "last_ns",
+        "paused_ns",
+        "replaced",
+        "sent_ns",
+        "token_ns",
+    )
+
+    exchange: Exchange
+
+    def __init__(self, relay: "Relay", service: Service, engine: Engine, choice: Choice) -> None:
+        self._relay = relay
+        self._service = service
+        self.engine = engine
+        self.choice = choice
+        self._pending_bytes = choice.uncached_bytes
+        self._head: ResponseHead | None = None
+        self._is_events = False
+        self._first: FirstEvent | None = None
+        self._last: deque[bytes] = deque(maxlen=4)
+        self._timer: TimerHandle | None = None
+        self.sent_ns = self.last_ns = monotonic_ns()
+        self.head_ns: int | None = None
+        self.token_ns = 0
+        self.paused_ns = 0
+        self.replaced = ""  # why another attempt follows this one
+
+    @property
+    def awaits_token(self) -> bool:
+        return self.token_ns == 0
+
+    def pause(self) -> None:
+        self.paused_ns = monotonic_ns()
+        self.exchange.pause_reading()
+
+    def resume(self) -> None:
+        self.paused_ns = 0
+        self.last_ns = monotonic_ns()
+        self.exchange.resume_reading()
+
+    def stalled(self) -> None:
+        """The client has not read for too long."""
+        self._relay.reader_stalled()
+
+    def head_came(self, response: ResponseHead, at_ns: int) -> None:
+        self.engine.answered(at_ns)
+        self.last_ns = at_ns
+        self.head_ns = at_ns
+        self._head = response
+        relay = self._relay
+        status = response.status
+        if status in _RETRIED_STATUS and relay.may_try_another():
+            self._give_way(f"status_{status}" if status == 429 else "status_5xx")
+            return
+        coding = head.field(response.headers, b"content-encoding")
+        self._is_events = (
+            head.field(response.headers, b"content-type").startswith(b"text/event-stream") and not coding
+        )
+        if relay.copy is not None and coding:
+            relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
+        if self._is_events and not relay.began and status == 200:
+            self._first = FirstEvent()
+            if not relay.reply.head_sent:
+                delay_s = self._service.limits.hold_head_ms / 1e3
+                self._timer = self._service.loop.call_later(delay_s, self._held_long_enough)
+        else:
+            relay.began = True
+            relay.reply.send_head(response)
+
+    def _held_long_enough(self) -> None:
+        self._timer = None
+        if self._head is not None:
+            self._relay.reply.send_head(self._head)
+
+    def body_came(self, body: bytes, at_ns: int) -> None:
+        self.last_ns = at_ns
+        relay = self._relay
+        if relay.copy is not None:
+            self._service.lane.read(relay.copy, at_ns, body)
+        if self.token_ns == 0 and (not self._is_events or FIRST_TOKEN.search(body)):
+            self._token_came(at_ns)
+        if self._is_events:
+            self._last.append(body)
+            if self._first is not None:
+                self._watch(body)
+                return
+        relay.reply.send_body(body)
+
+    def _watch(self, body: bytes) -> None:
+        """Hold what comes until it is known to be an answer and not a refusal inside a 200."""
+        assert self._first is not None and self._head is not None
+        relay = self._relay
+        seen = self._first.feed(body)
+        if seen.began:
+            self._first = None
+            if seen.error_code in _RETRIED_STATUS and relay.may_try_another():
+                self._give_way("error_event")
+                return
+            relay.began = True
+        if seen.passed:
+            self._stop_timer()
+            relay.reply.send_head(self._head)
+            relay.reply.send_body(seen.passed)
+
+    def _give_way(self, reason: str) -> None:
+        """Leave this engine's answer unread and let another engine try."""
+        self._stop_timer()
+        self.replaced = reason
+        self.exchange.cancel()
+
+    def _token_came(self, at_ns: int) -> None:
+        self.token_ns = at_ns
+        self._service.fleets.prefilled(self.engine, self._pending_bytes)
+        self._pending_bytes = 0
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def ended(self, ending: Ending, at_ns: int) -> None:
+        """The one place where an attempt's load is released and its ending counted."""
+        self._stop_timer()
+        service, relay, engine = self._service, self._relay, self.engine
+        service.active.discard(self)
+        service.fleets.released(engine, self._pending_bytes)
+        if self.replaced:
+            relay.try_another(self.replaced)
+            return
+        if ending is not Ending.COMPLETE and ending is not Ending.CANCELLED:
+            service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
+            if ending is Ending.REFUSED:
+                engine.failed("no connection")
+            if not self.exchange.heard:
+                if relay.may_try_another():
+                    relay.try_another(ending.value)
+                    return
+                if ending is Ending.CUT and self.exchange.reused and relay.try_same_afresh(engine):
+                    return
+            elif not relay.began and relay.may_try_another():
+                relay.try_another("before_first_token")
+                return
+        status = self._head.status if self._head is not None else 0
+        what = outcome(ending, status, self._is_events, self._last)
+        self._close_books(ending, at_ns, what)
+        if ending is Ending.COMPLETE:
+            if self._first is not None and self._head is not None:
+                relay.reply.send_head(self._head)
+                if self._first.held:
+                    relay.reply.send_body(self._first.held)
+            relay.finished(self, what)
+        else:
+            relay.failed(self, ending, what, is_events=self._is_events)
+
+    def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
+        service, relay = self._service, self._relay
+        fleet = relay.fleet.name if relay.fleet is not None else "none"
+        seconds = service.tallies.seconds
+        if self.token_ns:
+            seconds["ttft"].append(((fleet,), (self.token_ns - relay.received_ns) / 1e9))
+        seconds["overhead"].append(((fleet,), (self.sent_ns - relay.received_ns) / 1e9))
+        if what is Outcome.COMPLETE:
+            seconds["e2e"].append(((fleet,), (at_ns - relay.received_ns) / 1e9))
+        if relay.copy is not None:
+            response = self._head
+            content_type = head.field(response.headers, b"content-type") if response is not None else b""
+            service.lane.served(
+                relay.copy,
+                response.status if response is not None else 0,
+                content_type.decode("latin-1"),
+                self.head_ns,
+                at_ns,
+                ending.value,
+            )

@@ -1,0 +1,174 @@
+"""The worker's end of the lane: which requests are copied, and the socket that takes the copies."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from gateway.spec import SamplingSpec
+from mirror.headers import copy_headers, is_copy
+from mirror.lane import Lane, pack_copy, pack_missed, pack_served
+from mirror.sample import Sampler, copyable, is_stateful
+from routing.types import Prompt
+from wire.http1 import Headers
+
+_RECONNECT_S = 0.25
+
+
+@dataclass(slots=True)
+class Experiment:
+    """One experiment's sampler and books at this worker."""
+
+    name: str
+    sampler: Sampler
+    lane: Lane
+    mirrored: int = 0
+
+
+@dataclass(slots=True)
+class Copy:
+    """A request on its way to the lane: what production does with it is written down too."""
+
+    experiment: Experiment
+    id: str
+    received_ns: int
+    sent_ns: int
+    reads: list[tuple[int, bytes]]
+    bytes_held: int = 0
+    overflowed: bool = False
+
+
+class LaneLink(asyncio.Protocol):
+    """Hands copies to the shadow process.  Nothing here waits, and nothing here fails a request."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        path: str,
+        samplings: Sequence[SamplingSpec],
+        *,
+        lane_bytes: int,
+        copy_bytes: int,
+        sees_all: bool,
+    ) -> None:
+        self._loop = loop
+        self._path = path
+        self._copy_bytes = copy_bytes
+        self._transport: asyncio.WriteTransport | None = None
+        self._by_fleet: dict[str | None, list[Experiment]] = {}
+        for spec in samplings:
+            sampler = Sampler(spec.salt, spec.rate, sees_all=sees_all)
+            experiment = Experiment(spec.experiment, sampler, Lane(lane_bytes))
+            self._by_fleet.setdefault(spec.fleet, []).append(experiment)
+        self.experiments = [one for group in self._by_fleet.values() for one in group]
+
+    # The socket
+
+    async def keep_connected(self) -> None:
+        """Connect to the shadow process, and again whenever it comes back."""
+        while self.experiments:
+            if self._transport is None:
+                try:
+                    await self._loop.create_unix_connection(lambda: self, self._path)
+                except OSError:
+                    pass  # it starts, or starts again; meanwhile copies are dropped(lane_down)
+            await asyncio.sleep(_RECONNECT_S)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
+    def tell_missed(self) -> None:
+        """Write down for the shadow process what was dropped here, so that its books close."""
+        for experiment in self.experiments:
+            if self._transport is not None:
+                for reason, n in experiment.lane.missed().items():
+                    self._transport.write(pack_missed(experiment.name, reason, n))
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        return {(e.name, reason): n for e in self.experiments for reason, n in e.lane.dropped.items()}
+
+    # The hot path
+
+    def copied(
+        self,
+        fleet: str | None,
+        request_id: str,
+        path: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        prompt: Prompt,
+        received_ns: int,
+        sent_ns: int,
+    ) -> Copy | None:
+        """Offer the request to the first experiment of the fleet that takes its conversation."""
+        for experiment in self._by_fleet.get(fleet, ()):
+            sampler = experiment.sampler
+            if not sampler.admits(prompt.root, prompt.turns):
+                continue
+            if is_copy(headers) or not copyable(path, stateful=is_stateful(path, body)):
+                return None
+            if len(body) > self._copy_bytes:
+                experiment.lane.drop("too_large")
+                sampler.shed(prompt.root)
+                return None
+            frame = pack_copy(
+                experiment.name,
+                request_id,
+                target,
+                copy_headers(headers),
+                body,
+                received_ns=received_ns,
+                sent_ns=sent_ns,
+                root=prompt.root,
+                turn=prompt.turns,
+                stream=prompt.stream,
+            )
+            if not self._offer(experiment, frame):
+                sampler.shed(prompt.root)
+                return None
+            experiment.mirrored += 1
+            return Copy(experiment, request_id, received_ns, sent_ns, [])
+        return None
+
+    def read(self, copy: Copy, at_ns: int, body: bytes) -> None:
+        """Keep a stamped piece of production's answer, up to the cap on copies."""
+        copy.bytes_held += len(body)
+        if copy.bytes_held <= self._copy_bytes:
+            copy.reads.append((at_ns, body))
+        else:
+            copy.overflowed = True
+
+    def served(
+        self, copy: Copy, status: int, content_type: str, head_ns: int | None, end_ns: int, ending: str
+    ) -> None:
+        """Offer production's own answer, to be shown beside the arms'; a lost one costs no pair."""
+        if copy.overflowed:
+            return
+        frame = pack_served(
+            copy.experiment.name,
+            copy.id,
+            status=status,
+            content_type=content_type,
+            reads=copy.reads,
+            chunked=False,
+            received_ns=copy.received_ns,
+            sent_ns=copy.sent_ns,
+            head_ns=head_ns,
+            end_ns=end_ns,
+            ending=ending,
+        )
+        self._offer(copy.experiment, frame, copy=False)
+
+    def _offer(self, experiment: Experiment, frame: bytes, *, copy: bool = True) -> bool:
+        transport = self._transport
+        queued = transport.get_write_buffer_size() if transport is not None else 0
+        if not experiment.lane.offer(frame, queued, transport is not None, copy=copy):
+            return False
+        assert transport is not None
+        transport.write(frame)
+        return True

@@ -1,0 +1,367 @@
+"""The client's side of one request: from its head to the last byte of its answer.
+
+No method waits.  `Relay` is the client's side: what was asked, what was already sent back.  An `Attempt`
+is one engine's side.  A failed attempt may be followed by another on another engine until the first event
+has been passed on, and never after.
+"""
+
+from typing import TYPE_CHECKING
+
+import routing.prompt
+from gateway import head, model_name
+from gateway.attempt import Attempt
+from gateway.fleet import Engine, Fleet
+from gateway.lane_link import Copy
+from gateway.outcome import Outcome
+from gateway.paths import Asked
+from gateway.reply import Reply
+from gateway.service import Service
+from routing.types import Choice, Prompt
+from wire.http1 import RequestHead
+from wire.upstream import Ending
+
+if TYPE_CHECKING:
+    from gateway.server import Connection
+
+_FAILED_STATUS = {Ending.TIMEOUT: 504}
+
+
+class Relay:
+    """The client's side of one request."""
+
+    __slots__ = (
+        "_attempt",
+        "_body_bytes",
+        "_choice_made",
+        "_client",
+        "_pieces",
+        "_service",
+        "_stale_again",
+        "_tried",
+        "asked",
+        "began",
+        "body",
+        "copy",
+        "fleet",
+        "head",
+        "id",
+        "is_closed",
+        "prompt",
+        "received_ns",
+        "reply",
+        "retries_left",
+    )
+
+    def __init__(
+        self,
+        service: Service,
+        client: "Connection",
+        request: RequestHead,
+        asked: Asked,
+        received_ns: int,
+        id: str,
+    ) -> None:
+        self._service = service
+        self._client = client
+        self.head = request
+        self.asked = asked
+        self.received_ns = received_ns
+        self.id = id
+        self.body: bytes | None = None  # whole, once it is
+        self.prompt: Prompt | None = None
+        self.fleet: Fleet | None = None
+        self.copy: Copy | None = None
+        self.reply = Reply(client, request)
+        self.began = False  # something of an answer itself, not only comments, was given to the client
+        self.is_closed = False
+        self.retries_left = service.limits.retries
+        self._attempt: Attempt | None = None
+        self._pieces: list[bytes] = []
+        self._body_bytes = 0
+        self._tried: set[int] = set()
+        self._stale_again = True
+        self._choice_made = False
+
+    # What the client sends
+
+    def body_came(self, piece: bytes) -> None:
+        """Take a piece of the request's body; past the cap for reading it goes straight to an engine."""
+        if self.is_closed:
+            return
+        limits = self._service.limits
+        self._body_bytes += len(piece)
+        if self._body_bytes > limits.body_bytes:
+            self._refuse(
+                413,
+                "request_too_large",
+                f"the body is larger than {limits.body_bytes} bytes",
+                Outcome.TOO_LARGE,
+            )
+            return
+        if self._choice_made:
+            self._pass_piece(piece)
+            return
+        self._pieces.append(piece)
+        if self._body_bytes > limits.read_bytes:
+            self._dispatch_unread()
+
+    def body_ended(self) -> None:
+        """The request is whole: read it, choose an engine, send it."""
+        if self.is_closed:
+            return
+        if self._choice_made:
+            self._pass_piece(b"", last=True)
+            return
+        pieces = self._pieces
+        self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self._pieces = []
+        if not self._read():
+            return
+        self._dispatch()
+
+    def client_gone(self) -> None:
+        """The client left: the engine is to stop working for nobody."""
+        if self.is_closed:
+            return
+        attempt = self._attempt
+        self.is_closed = True
+        self._service.tallies.counts[("client_gone",)] += 1
+        if attempt is not None:
+            attempt.exchange.cancel()
+        else:
+            self._count("none", Outcome.CLIENT_GONE)
+
+    def pause(self) -> None:
+        """The client reads slowly: so does the gateway."""
+        if self._attempt is not None:
+            self._attempt.pause()
+
+    def resume(self) -> None:
+        if self._attempt is not None:
+            self._attempt.resume()
+
+    def reader_stalled(self) -> None:
+        """The client has read nothing for too long: its connection, and with it the engine's, is given up."""
+        self.client_gone()
+        self._client.cut(reset=True)
+
+    # Choosing
+
+    def _read(self) -> bool:
+        """Read the prompt and find its fleet; False when the request was refused."""
+        request, body, service = self.head, self.body, self._service
+        model: str | None = None
+        if body and request.method == b"POST" and not head.field(request.headers, b"content-encoding"):
+            content_type = head.field(request.headers, b"content-type").lower()
+            if not content_type.startswith(b"multipart/"):
+                try:
+                    self.prompt = routing.prompt.read(self.asked.path, body, service.prefix_key)
+                    model = self.prompt.model
+                except routing.prompt.Unreadable as error:
+                    self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
+                    return False
+        return self._find_fleet(model)
+
+    def _find_fleet(self, model: str | None) -> bool:
+        fleets = self._service.fleets
+        self.fleet = fleets.named(model)
+        if self.fleet is not None:
+            return True
+        known = ", ".join(fleets.models) or "none yet"
+        if model is None:
+            message = f"the request names no model and there is no default fleet; there are: {known}"
+            self._refuse(
+                400, "invalid_request_error", message, Outcome.CLIENT_ERROR, "unknown_model", param="model"
+            )
+        else:
+            message = f"the model {model[:200]!r} does not exist here; there are: {known}"
+            self._refuse(
+                404, "invalid_request_error", message, Outcome.CLIENT_ERROR, "unknown_model",
+                code="model_not_found", param="model",
+            )  # fmt: skip
+        return False
+
+    def _dispatch_unread(self) -> None:
+        """Too large to be read: its model is looked for in what came, load decides, the rest streams by."""
+        start = b"".join(self._pieces)
+        found = model_name.find(start) if self.head.method == b"POST" else None
+        if not self._find_fleet(found.name if found is not None else None):
+            return
+        self._pieces = []
+        self._dispatch(start)
+
+    def _dispatch(self, start: bytes | None = None) -> None:
+        """Choose an engine and send the request; `start` is the beginning of a body that goes on."""
+        service, fleet = self._service, self.fleet
+        assert fleet is not None
+        chosen = service.fleets.choose(
+            fleet, self.prompt or _NO_PROMPT, self.received_ns / 1e9, frozenset(self._tried)
+        )
+        if chosen is None:
+            self._no_engine()
+            return
+        engine, choice = chosen
+        self._choice_made = True
+        self._send(engine, choice, start)
+
+    def _send(self, engine: Engine, choice: Choice, start: bytes | None, *, fresh: bool = False) -> None:
+        service, request = self._service, self.head
+        body = self.body if start is None else start
+        assert body is not None
+        spec = engine.spec
+        if spec.model is not None and start is None:
+            body = model_name.renamed(body, spec.model)
+        if start is None:
+            framing = (
+                b"content-length: %d" % len(body) if body or request.method not in _BODILESS_METHODS else b""
+            )
+        elif request.content_length is not None:
+            framing = b"content-length: %d" % request.content_length
+        else:
+            framing = b"transfer-encoding: chunked"
+            body = b"%x\r\n%b\r\n" % (len(body), body)
+        pool = service.pool(engine)
+        lines = head.to_engine(
+            request,
+            target=pool.origin.path.encode() + request.target,
+            authority=pool.origin.authority.encode(),
+            framing=framing,
+            credential=spec.api_key.encode() if spec.api_key is not None else None,
+            peer=self._client.peer,
+        )
+        attempt = Attempt(self, service, engine, choice)
+        self._attempt = attempt
+        self._tried.add(engine.id)
+        attempt.exchange = pool.send(
+            (lines, body) if body else lines,
+            attempt,
+            bodiless=request.method == b"HEAD",
+            streaming=start is not None,
+            fresh=fresh,
+            flow=self._client.pace if start is not None else None,
+        )
+        service.active.add(attempt)
+        self._offer_copy(attempt)
+
+    def _offer_copy(self, attempt: "Attempt") -> None:
+        """Hand the request to the lane, once, after production has it."""
+        service = self._service
+        if (
+            self.copy is None
+            and self.prompt is not None
+            and service.lane.experiments
+            and len(self._tried) == 1
+        ):
+            assert self.fleet is not None and self.body is not None
+            target = self.head.target.decode("latin-1")
+            self.copy = service.lane.copied(
+                self.fleet.spec.model,
+                self.id,
+                self.asked.path,
+                target,
+                self.head.headers,
+                self.body,
+                self.prompt,
+                self.received_ns,
+                attempt.sent_ns,
+            )
+
+    def _pass_piece(self, piece: bytes, *, last: bool = False) -> None:
+        attempt = self._attempt
+        if attempt is None:
+            return
+        if self.head.content_length is None:
+            data = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
+            data += b"0\r\n\r\n" if last else b""
+        else:
+            data = piece
+        if data:
+            attempt.exchange.write(data)
+        if last:
+            attempt.exchange.finish()
+
+    # What attempts tell
+
+    def may_try_another(self) -> bool:
+        """Whether a failed attempt may be followed by one on an engine not tried yet."""
+        assert self.fleet is not None
+        return (
+            not self.began
+            and not self.is_closed
+            and self.body is not None
+            and self.retries_left > 0
+            and self._service.may_retry()
+            and any(engine.up and engine.id not in self._tried for engine in self.fleet.engines)
+        )
+
+    def try_another(self, reason: str) -> None:
+        """Send the request to an engine not tried yet; `may_try_another` was asked just before."""
+        self.retries_left -= 1
+        self._service.tallies.retried += 1
+        self._service.tallies.counts[("retries", reason)] += 1
+        if self.copy is not None:
+            self.copy.reads.clear()  # the failed attempt's words are no part of production's answer
+        self._dispatch()
+
+    def try_same_afresh(self, engine: Engine) -> bool:
+        """Once: the reused connection died before it said a word, so the request never began there."""
+        if not self._stale_again or self.is_closed or self.reply.head_sent or self.body is None:
+            return False
+        self._stale_again = False
+        self._service.tallies.counts[("retries", "idle_race")] += 1
+        choice = self._service.fleets.charge(engine, self.prompt or _NO_PROMPT)
+        self._send(engine, choice, None, fresh=True)
+        return True
+
+    def finished(self, attempt: Attempt, what: Outcome) -> None:
+        """The answer is whole."""
+        self._count(attempt.engine.name, what)
+        if not self.is_closed:
+            self.is_closed = True
+            self.reply.finish()
+
+    def failed(self, attempt: Attempt, ending: Ending, what: Outcome, *, is_events: bool) -> None:
+        """The attempt came to nothing and there is no other: let the client see it, never a clean end."""
+        self._count(attempt.engine.name, what)
+        if self.is_closed:
+            return
+        self.is_closed = True
+        why = f"the engine's answer ended early ({ending.value})"
+        if self.reply.head_sent:
+            self.reply.cut(why, is_events=is_events)
+            return
+        status = _FAILED_STATUS.get(ending, 502)
+        self._client.refuse(status, "upstream_" + ending.value, why, None, request=self.head)
+        self._client.answered(close=self._client.is_unread)
+
+    def _no_engine(self) -> None:
+        assert self.fleet is not None
+        message = f"no engine of {self.fleet.name} is available"
+        self._refuse(503, "service_unavailable", message, Outcome.NO_ENGINE, "no_engine", retry_after_s=2)
+
+    def _refuse(
+        self, status: int, kind: str, message: str, what: Outcome, reason: str = "too_large", *,
+        code: str | None = None, param: str | None = None, retry_after_s: int | None = None,
+    ) -> None:  # fmt: skip
+        self._count("none", what)
+        self._service.tallies.counts[("refused", reason)] += 1
+        attempt, self._attempt = self._attempt, None
+        self.is_closed = True
+        if attempt is not None:
+            attempt.exchange.cancel()
+        if self.reply.head_sent:
+            self._client.cut()
+            return
+        self._client.refuse(
+            status, kind, message, code, param=param, retry_after_s=retry_after_s, request=self.head
+        )
+        self._client.answered(close=self._client.is_unread)
+
+    def _count(self, engine: str, what: Outcome) -> None:
+        tallies = self._service.tallies
+        fleet = self.fleet.name if self.fleet is not None else "none"
+        tallies.counts[("requests", fleet, engine, what.value)] += 1
+
+
+_NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)
+_BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})

@@ -1,0 +1,83 @@
+"""What the client is given of an answer: a head once, the body as it comes, an ending it cannot mistake."""
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from gateway import answers, head
+from wire.http1 import RequestHead
+from wire.response import BODILESS_STATUS, ResponseHead
+
+if TYPE_CHECKING:
+    from gateway.server import Connection
+
+# Below this a chunk and its framing are joined: one small copy is cheaper than two more pieces to write.
+_JOINED_BELOW_BYTES = 4096
+
+
+class Framing(Enum):
+    """How the client is told where the answer ends."""
+
+    LENGTH = "length"
+    CHUNKED = "chunked"
+    CLOSE = "close"
+    NONE = "none"
+
+
+class Reply:
+    """One answer on its way to the client.
+
+    An engine's chunks are framed anew, a read at a time: so the client's side is at a chunk's boundary
+    whenever the engine goes away, and the failure can be said in words before the connection closes.
+    """
+
+    __slots__ = ("_client", "_framing", "_request", "head_sent")
+
+    def __init__(self, client: "Connection", request: RequestHead) -> None:
+        self._client = client
+        self._request = request
+        self._framing = Framing.NONE
+        self.head_sent = False
+
+    def send_head(self, response: ResponseHead) -> None:
+        """Pass the engine's head on, framed for this client; once: a later attempt's head stays here."""
+        if self.head_sent:
+            return
+        self.head_sent = True
+        request, length = self._request, response.content_length
+        framing = b""
+        if request.method == b"HEAD" or response.status in BODILESS_STATUS:
+            if length is not None and response.status != 204:
+                framing = b"Content-Length: %d" % length
+        elif length is not None:
+            self._framing = Framing.LENGTH
+            framing = b"Content-Length: %d" % length
+        elif request.version == "1.1":
+            self._framing = Framing.CHUNKED
+            framing = b"Transfer-Encoding: chunked"
+        else:
+            self._framing = Framing.CLOSE
+        close = self._framing is Framing.CLOSE or not self._client.keeps_alive(request)
+        self._client.write(head.to_client(response, framing, close=close))
+
+    def send_body(self, body: bytes) -> None:
+        """Pass on a piece of the answer as it came."""
+        if self._framing is Framing.CHUNKED:
+            if len(body) < _JOINED_BELOW_BYTES:
+                self._client.write(b"%x\r\n%b\r\n" % (len(body), body))
+            else:
+                self._client.write_all((b"%x\r\n" % len(body), body, b"\r\n"))
+        elif self._framing is not Framing.NONE:
+            self._client.write(body)
+
+    def finish(self) -> None:
+        """The answer is whole."""
+        if self._framing is Framing.CHUNKED:
+            self._client.write(b"0\r\n\r\n")
+        self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)
+
+    def cut(self, why: str, *, is_events: bool) -> None:
+        """The answer cannot be finished: an event says so where there are events, and no end looks clean."""
+        if is_events and self._framing is Framing.CHUNKED:
+            self.send_body(answers.cut_event(why))
+        # Without a length or chunks only a reset tells a cut from an end.
+        self._client.cut(reset=self._framing is Framing.CLOSE)

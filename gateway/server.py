@@ -1,0 +1,252 @@
+"""The client's connection: requests in, answers out, both in order."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from socket import IPPROTO_TCP, TCP_NODELAY
+from time import monotonic_ns
+from typing import cast
+
+from gateway import answers, head, paths
+from gateway.relay import Relay
+from gateway.service import Service
+from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
+
+_LINGER_S = 2.0
+
+
+class Connection(asyncio.Protocol):
+    """One client connection."""
+
+    __slots__ = (
+        "_answering",
+        "_events",
+        "_going_on",
+        "_head",
+        "_is_closing",
+        "_new_id",
+        "_paused",
+        "_reader",
+        "_relay",
+        "_service",
+        "_transport",
+        "last_ns",
+        "peer",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, service: Service, new_id: Callable[[], str]) -> None:
+        self._service = service
+        self._new_id = new_id
+        self._reader = RequestReader(service.limits.head_bytes)
+        self._events: deque[Event] = deque()
+        self._head: RequestHead | None = None  # of the request being read; None between requests
+        self._answering = False  # a request was begun whose answer is not finished
+        self._relay: Relay | None = None
+        self._going_on = False
+        self._paused = False
+        self._is_closing = False
+        self.last_ns = monotonic_ns()
+        self.peer = b"unknown"
+
+    # The socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self._service.connections.add(self)
+        peer = transport.get_extra_info("peername")
+        if isinstance(peer, tuple):
+            self.peer = str(peer[0]).encode()
+            transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_ns = monotonic_ns()
+        if self._is_closing:
+            return
+        self._events.extend(self._reader.feed(data))
+        self._go_on()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._service.connections.discard(self)
+        self._is_closing = True
+        relay, self._relay = self._relay, None
+        if relay is not None:
+            relay.client_gone()
+
+    def pause_writing(self) -> None:
+        if self._relay is not None:
+            self._relay.pause()
+
+    def resume_writing(self) -> None:
+        if self._relay is not None:
+            self._relay.resume()
+
+    def pace(self, pause: bool) -> None:
+        """The engine takes the request's body slowly (or again): so it is read from the client."""
+        if pause and not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
+        elif not pause and self._paused and not self._transport.is_closing():
+            self._paused = False
+            self._transport.resume_reading()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._answering and self._head is None
+
+    @property
+    def is_unread(self) -> bool:
+        """Part of the request is still to come: the connection cannot serve another."""
+        return self._head is not None
+
+    @property
+    def awaits_answer(self) -> bool:
+        """A whole request is with an engine; its silence is the engine's."""
+        return self._answering and self._head is None
+
+    def retire(self) -> None:
+        """Close an idle connection."""
+        self._is_closing = True
+        self._transport.close()
+
+    # Requests, one after the other
+
+    def _go_on(self) -> None:
+        """Handle events until one must wait for the answer before it."""
+        if self._going_on:
+            return  # an answer that finished within this very loop
+        self._going_on = True
+        events = self._events
+        while events and not self._is_closing:
+            event = events[0]
+            if self._answering and self._head is None:
+                break  # pipelined: this belongs after the answer that is under way
+            events.popleft()
+            if isinstance(event, RequestHead):
+                self._begin(event)
+            elif isinstance(event, Body):
+                if self._relay is not None:
+                    self._relay.body_came(event.piece)
+            elif isinstance(event, End):
+                self._head = None
+                if self._relay is not None:
+                    self._relay.body_ended()
+            else:
+                self._malformed(event)
+        self._going_on = False
+        if not self._is_closing:
+            self.pace(bool(events) and self._answering)
+
+    def _begin(self, request: RequestHead) -> None:
+        self._head = request
+        self._answering = True
+        service = self._service
+        asked = paths.read(request.method, request.target, service.opened_paths)
+        if request.upgrade or request.method == b"CONNECT":
+            self._head = None
+            self.refuse(
+                501, "not_implemented", "protocol upgrades are not relayed", None, request=request, close=True
+            )
+            self._close_after_answer()
+        elif asked.kind is paths.Kind.RELAY:
+            service.tallies.requests += 1
+            given = head.field(request.headers, b"x-request-id")
+            request_id = given.decode("latin-1") if given else self._new_id()
+            self._relay = Relay(service, self, request, asked, monotonic_ns(), request_id)
+            if request.expects_continue:
+                self._transport.write(answers.CONTINUE)
+        elif asked.kind is paths.Kind.REFUSED:
+            service.tallies.counts[("refused", "path")] += 1
+            self.refuse(404, "invalid_request_error", asked.reason, "not_found", request=request)
+            self.answered(close=False)
+        else:
+            self._answer_itself(request, asked.kind)
+
+    def _answer_itself(self, request: RequestHead, kind: paths.Kind) -> None:
+        fleets = self._service.fleets
+        status = 200
+        if kind is paths.Kind.MODELS:
+            models = [{"id": name, "object": "model", "owned_by": "shadowlane"} for name in fleets.models]
+            body = json.dumps({"object": "list", "data": models}).encode()
+        else:
+            is_up = any(fleet.is_up for fleet in fleets.fleets) and not self._service.draining
+            status = 200 if is_up else 503
+            body = json.dumps({"status": "ok" if is_up else "unavailable"}).encode()
+        close = not self.keeps_alive(request)
+        extra = ["Retry-After: 2"] if status == 503 else []
+        self._transport.write(
+            answers.whole(status, body, extra, close=close, bodiless=request.method == b"HEAD")
+        )
+        self.answered(close=close)
+
+    def _malformed(self, event: Malformed) -> None:
+        self._service.tallies.counts[("refused", "malformed")] += 1
+        relay, self._relay = self._relay, None
+        if relay is not None:
+            relay.client_gone()  # the request can never become whole
+            if relay.reply.head_sent:
+                self.cut(reset=True)
+                return
+        self._head = None
+        self.refuse(event.status, "invalid_request_error", event.reason, None, request=None, close=True)
+        self._close_after_answer()
+
+    # What relays do with it
+
+    def keeps_alive(self, request: RequestHead) -> bool:
+        """Whether another request may follow this one's answer."""
+        return request.keep_alive and not self._service.draining
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    def write_all(self, pieces: Sequence[bytes]) -> None:
+        self._transport.writelines(pieces)
+
+    def refuse(
+        self, status: int, kind: str, message: str, code: str | None, *, request: RequestHead | None,
+        param: str | None = None, retry_after_s: int | None = None, close: bool = False,
+    ) -> None:  # fmt: skip
+        """Write an error answer of the gateway's own; `answered` is to follow."""
+        close = close or request is None or not self.keeps_alive(request) or self.is_unread
+        bodiless = request is not None and request.method == b"HEAD"
+        self._transport.write(
+            answers.refusal(
+                status, kind, message, code=code, param=param, retry_after_s=retry_after_s, close=close,
+                bodiless=bodiless,
+            )
+        )  # fmt: skip
+
+    def answered(self, *, close: bool) -> None:
+        """The answer is whole; the next request may be read, unless the connection is to close."""
+        self._answering = False
+        self._relay = None
+        if close or self._service.draining or self.is_unread or self._transport.is_closing():
+            self._close_after_answer()
+            return
+        self._go_on()
+
+    def cut(self, *, reset: bool = False) -> None:
+        """End an answer that cannot be finished so that the client sees it: no last chunk, no full length."""
+        self._relay = None
+        self._is_closing = True
+        if reset:
+            self._transport.abort()
+        else:
+            self._transport.close()
+
+    def _close_after_answer(self) -> None:
+        """Close, hearing the client out for a moment: closing on unread bytes would reset the answer away."""
+        self._is_closing = True
+        self._relay = None
+        transport = self._transport
+        if transport.is_closing():
+            return
+        if self.is_unread and transport.can_write_eof():
+            self.pace(False)
+            transport.write_eof()
+            self._service.loop.call_later(_LINGER_S, transport.abort)
+        else:
+            transport.close()

@@ -1,0 +1,51 @@
+"""What a worker serves with: the parts every connection and request of one process share."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gateway.fleet import Engine, Fleets
+from gateway.lane_link import LaneLink
+from gateway.spec import LimitsSpec
+from wire.upstream import Pool
+
+if TYPE_CHECKING:
+    from gateway.attempt import Attempt
+    from gateway.server import Connection
+
+
+@dataclass(slots=True)
+class Tallies:
+    """What happened since the worker started, in plain dicts and lists; exported once a second."""
+
+    counts: dict[tuple[str, ...], int] = field(default_factory=lambda: defaultdict(int))
+    seconds: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=lambda: defaultdict(list))
+    retried: int = 0
+    requests: int = 0
+
+
+@dataclass(slots=True)
+class Service:
+    """One worker's engines, limits, lane and tallies."""
+
+    loop: asyncio.AbstractEventLoop
+    fleets: Fleets
+    pools: Mapping[int, Pool]
+    limits: LimitsSpec
+    prefix_key: bytes
+    lane: LaneLink
+    opened_paths: frozenset[str] = frozenset()
+    tallies: Tallies = field(default_factory=Tallies)
+    active: "set[Attempt]" = field(default_factory=set)
+    connections: "set[Connection]" = field(default_factory=set)
+    draining: bool = False
+
+    def pool(self, engine: Engine) -> Pool:
+        return self.pools[engine.id]
+
+    def may_retry(self) -> bool:
+        """Whether the retry budget has room: at most a fifth of the traffic, and ten to begin with."""
+        tallies = self.tallies
+        return tallies.retried < 10 + tallies.requests // 5

@@ -1,0 +1,75 @@
+"""What a worker tells the analysis process once a second, for /readyz and the dashboard."""
+
+import asyncio
+import os
+from typing import Any, cast
+
+import msgpack
+
+from gateway.service import Service
+
+_RECONNECT_S = 0.5
+_WAITING_BYTES = 1 << 20
+
+
+def status_frame(service: Service, index: int, at_ns: int) -> bytes:
+    """The worker's engines and tallies, packed."""
+    counts: dict[str, int] = {"requests": service.tallies.requests, "retried": service.tallies.retried}
+    for key, n in service.tallies.counts.items():
+        if key[0] == "requests":
+            counts[key[3]] = counts.get(key[3], 0) + n
+    engines = [
+        {
+            "fleet": fleet.name,
+            "id": engine.id,
+            "url": engine.name,
+            "kind": engine.kind,
+            "up": engine.up,
+            "inflight": engine.inflight,
+            "models": list(engine.models),
+            "error": engine.error,
+        }
+        for fleet in service.fleets.fleets
+        for engine in fleet.engines
+    ]
+    status: dict[str, Any] = {
+        "process": f"worker-{index}",
+        "pid": os.getpid(),
+        "at_ns": at_ns,
+        "listening": not service.draining,
+        "draining": service.draining,
+        "connections": len(service.connections),
+        "engines": engines,
+        "counts": counts,
+    }
+    packed: bytes = msgpack.packb(["status", status])
+    return packed
+
+
+class StatusLink(asyncio.Protocol):
+    """The socket to the analysis process.  A status that cannot be sent now is not sent at all."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, path: str) -> None:
+        self._loop = loop
+        self._path = path
+        self._transport: asyncio.WriteTransport | None = None
+
+    async def keep_connected(self) -> None:
+        while True:
+            if self._transport is None:
+                try:
+                    await self._loop.create_unix_connection(lambda: self, self._path)
+                except OSError:
+                    pass  # the analysis process starts, or starts again; serving goes on without it
+            await asyncio.sleep(_RECONNECT_S)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
+    def send(self, frame: bytes) -> None:
+        transport = self._transport
+        if transport is not None and transport.get_write_buffer_size() < _WAITING_BYTES:
+            transport.write(frame)

@@ -1,0 +1,5 @@
+"""Text Generation Inference."""
+
+from wire.dialect import Dialect
+
+DIALECT = Dialect()

@@ -1,0 +1,5 @@
+"""TensorRT-LLM's trtllm-serve: unknown request fields are refused."""
+
+from wire.dialect import Dialect
+
+DIALECT = Dialect()
