@@ -74,11 +74,7 @@ def shown(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        return (
-            f"a mapping with {', '.join(str(key) for key in list(value)[:4])}"
-            if value
-            else "an empty mapping"
-        )
+        return f"a mapping with {spelled(tuple(value)[:1])}" if value else "an empty mapping"
     if isinstance(value, (list, tuple)):
         return f"a list of {len(value)}" if value else "an empty list"
     if not isinstance(value, str):

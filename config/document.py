@@ -24,10 +24,12 @@ class Document:
     origins: Mapping[Path, str] = field(default_factory=dict)
 
     def origin(self, path: Path) -> str:
-        """The source of the setting at `path`, or of the nearest one above it; "" where nothing was read."""
-        return next(
-            (self.origins[path[:n]] for n in range(len(path), -1, -1) if path[:n] in self.origins), ""
-        )
+        """The source of the setting at `path`, else of the nearest above, else of one inside, else ""."""
+        for n in range(len(path), 0, -1):
+            if path[:n] in self.origins:
+                return self.origins[path[:n]]
+        inside = (source for other, source in self.origins.items() if path and other[: len(path)] == path)
+        return next(inside, self.origins.get((), ""))
 
 
 def read(path: FilePath) -> Document:
@@ -71,6 +73,8 @@ def parse(text: str, name: str) -> Document:
         mark = error.problem_mark or error.context_mark
         at = f":{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
         problem = " ".join(part for part in (error.context, error.problem) if part)
+        if mark is not None and text[max(0, mark.index - 1) : mark.index + 1] == "${":
+            problem += '; inside { } and [ ] a ${NAME} is written in quotes: "${NAME}"'
         raise ConfigError(f"{name}{at}: expected YAML, found a mistake: {problem}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

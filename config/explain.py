@@ -44,7 +44,8 @@ def explain(error: ValidationError, document: Document, raw: Mapping[str, Any]) 
             continue  # only valid items are counted, and those that are not have their own complaint
         if detail["type"] == "complaints":
             for complaint in detail["ctx"]["complaints"]:
-                yield _placed(complaint.path, complaint.expected, complaint.found, complaint.hint, document)
+                reached, _ = _written(complaint.path, raw)
+                yield _placed(reached, complaint.expected, complaint.found, complaint.hint, document)
         else:
             yield _single(detail, document, raw)
 

@@ -67,8 +67,8 @@ def _add_overrides(
     for key, value in overrides.items():
         if key in FLAGS and value and settings.get(key):  # never silently replace what is written elsewhere
             source = next(origin for path, origin in origins.items() if path[:1] == (key,))
-            expected = f"no {FLAGS[key]} together with a configuration that has {key}"
-            complaints.append(Complaint(COMMAND_LINE, (), expected, f"{key} at {source}"))
+            expected = f"no {FLAGS[key]} together with {key} from elsewhere"
+            complaints.append(Complaint(COMMAND_LINE, (key,), expected, f"some at {source}"))
             continue
         for where in _leaves({key: value}, ()):
             _came_from(origins, where, COMMAND_LINE)

@@ -105,7 +105,7 @@ class Strict(BaseModel):
 
 
 class Engine(Strict):
-    """One running server of a fleet.  A plain URL stands for an engine with only its url."""
+    """One running server of a fleet. A plain URL stands for an engine with only its url."""
 
     url: Url = Field(description="Where it listens: http://, https:// or unix://, without /v1.")
     kind: KINDS = Field(default="auto", description="What it is; auto asks it when the gateway starts.")
