@@ -1,0 +1,90 @@
+# What a person types.  Each target needs only python3 >= 3.11 with venv and pip; it makes .venv itself, once.
+#
+#   make demo                                    the product in motion, without a GPU
+#   make test                                    checks and the default suite
+#   make test-engines ENGINES="llamacpp vllm"    against real engines
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+ENGINES ?= llamacpp
+ENGINES_DIR ?= .engines
+PYTEST_ARGS ?=
+
+# The newest python3 that runs, is at least 3.11 and can make a virtual environment.
+define find-python
+for python in $${PYTHON:-python3.13 python3.12 python3.11 python3.14 python3}; do \
+  if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1; then break; fi; \
+  python=; \
+done; \
+if [ -z "$$python" ]; then \
+  echo "Shadowlane needs Python 3.11 or newer with venv; none was found." >&2; \
+  echo "Install one (Debian: apt-get install python3-venv), or say which: make PYTHON=/path/to/python3" >&2; \
+  exit 1; \
+fi
+endef
+
+.PHONY: help
+help:  ## what there is to make
+	@echo "Shadowlane. make TARGET, where TARGET is:"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r name text; do printf '  %-14s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: $(VENV)/.runtime  ## two emulated engines, a control, three candidates, live traffic, dashboard, ranking
+	@$(BIN)/shadowlane demo
+
+.PHONY: test
+test: check  ## check, then the default suite (no real engines)
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+.PHONY: test-engines
+test-engines: $(VENV)/.dev  ## the suite against real engines, ENGINES="llamacpp vllm" (installed into .engines)
+	tests/e2e/install_engines.sh $(ENGINES_DIR) $(ENGINES)
+	SHADOWLANE_ENGINES_DIR="$(abspath $(ENGINES_DIR))" $(BIN)/pytest -m engines $(PYTEST_ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev  ## formatting, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: fmt
+fmt: $(VENV)/.dev  ## write the formatting and the fixes that are safe
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: docs
+docs: $(VENV)/.dev  ## rewrite the tables of settings in docs/configuration.md
+	$(BIN)/python -m config.reference docs/configuration.md
+
+.PHONY: bench
+bench: $(VENV)/.dev  ## every benchmark: a table each, and the ratio that matters
+	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python -m "bench.$$(basename "$$bench" .py)"; done
+
+.PHONY: clean
+clean:  ## remove what make made: environment, engines, caches
+	rm -rf $(VENV) $(ENGINES_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+# --group needs pip 25.1, so pip is brought up to date first.
+$(VENV)/.made:
+	@$(find-python); \
+	echo "making $(VENV) with $$("$$python" --version)"; \
+	"$$python" -m venv $(VENV)
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made pyproject.toml
+	@echo "installing what Shadowlane needs to run"
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@echo "installing what its tests and checks need"
+	@$(PIP) install --group dev
+	@touch $@
