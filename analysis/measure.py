@@ -16,8 +16,20 @@ LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
 
 # Finish reasons are the engine's own strings, and those are kept only where they are known words.
 _REASONS = frozenset(
-    "stop length tool_calls function_call content_filter abort end_turn max_tokens stop_sequence tool_use"
-    " refusal completed incomplete max_output_tokens limit eos word eos_token error cancelled".split()
+    (
+        "stop",
+        "length",
+        "tool_calls",
+        "function_call",
+        "content_filter",
+        "abort",
+        "refusal",
+        "limit",
+        "eos",
+        "word",
+    )
+    + ("end_turn", "max_tokens", "stop_sequence", "tool_use", "completed", "incomplete", "max_output_tokens")
+    + ("eos_token", "error", "cancelled")
 )
 
 
@@ -54,8 +66,8 @@ class AnswerMeasure:
 class PairRecord:
     """One pair as measures.
 
-    `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had something
-    to compare. In the calibration that is the control's twin 1, under the name "control": the floor.
+    `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had
+    something to compare. In the calibration that is the control's twin 1, named "control": the floor.
     """
 
     experiment: str
@@ -85,7 +97,7 @@ class PairRecord:
 
 
 def measure(pair: Mapping[str, Any]) -> PairRecord:
-    """The measures of one ["pair", ...] frame. What an engine answered never raises; KeyError if it is no frame."""
+    """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame."""
     path, received_ns = pair["path"], pair["received_ns"]
     read = [(answer, _transcript(answer, path, received_ns)) for answer in pair["answers"]]
     shown = pair.get("production")
@@ -146,7 +158,7 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
 def _outputs(
     read: Sequence[tuple[Mapping[str, Any], Transcript]], *, calibration: bool
 ) -> dict[str, dict[str, float]]:
-    """Every arm against the control's twin 0, where both succeeded; in the calibration the control's twin 1."""
+    """Every arm against the control's twin 0, where both succeeded; when calibrating, its twin 1."""
     twins = {(answer["arm"], answer.get("twin", 0)): transcript for answer, transcript in read}
     control = twins.get(("control", 0))
     if control is None or control.fault is not None:

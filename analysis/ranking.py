@@ -1,47 +1,218 @@
 """What do the records of an experiment say?  `Trial` takes records and gives the ranking."""
 
 from collections.abc import Mapping
+from math import exp
 from typing import Any, Literal
 
-from analysis.measure import PairRecord
+from analysis import checks
+from analysis.arm_figures import ArmFigures
+from analysis.calibration import Calibrating, Calibration
+from analysis.checks import Check, Fairness, Lag
+from analysis.measure import LATENCIES, Latency, PairRecord
+from analysis.metrics._choose import every_metric
 from analysis.spec import ExperimentSpec
+from analysis.standing import candidate_order, outputs_shown, summary, verdict_shown
+from analysis.stats.contrast import contrast
+from analysis.stats.windows import Windows
+from analysis.verdict import Label, interval, judge, log_margin
 
 Phase = Literal["calibration", "live"]
+
+_POINTS = 240  # of each series shown
 
 
 class Trial:
     """One experiment: records in, ranking out. No clock, no I/O; the same calls give the same ranking.
 
-    The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own instants.
-    Live records that come before that, and calibration records after it, are counted but not used.
+    The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own
+    instants. Calibration records that come after that, and live ones before, are counted and not used.
     """
 
     def __init__(self, spec: ExperimentSpec, epoch: int = 0) -> None:
         self.spec = spec
         self.epoch = epoch
+        # Every look at every candidate counts, so each gets its share of the chance to be wrong.
+        self._alpha = spec.alpha / max(1, len(spec.candidates))
+        self._margin = log_margin(spec.margin)
+        self._calibrating = Calibrating(spec)
+        self._calibration: Calibration | None = None
+        self._windows: Windows | None = None
+        self._decided: dict[tuple[str, Latency], Label] = {}
+        self._pairs = 0
+        self._unused = 0
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
+        self._begin_figures()
+
+    def _begin_figures(self) -> None:
+        spec = self.spec
+        self._production = ArmFigures(spec)
+        self._control = ArmFigures(spec)
+        self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
+        self._fairness = {name: Fairness(name) for name in spec.candidates}
+        self._lag = Lag()
 
     @property
     def phase(self) -> Phase:
-        """"calibration" until the window length is fixed, then "live"."""
-        raise NotImplementedError
+        """ "calibration" until the window length is fixed, then "live"."""
+        return "calibration" if self._calibration is None else "live"
 
     @property
     def calibration(self) -> dict[str, Any] | None:
         """What the calibration fixed (for the log's ["calibrated", ...]), or None while it lasts."""
-        raise NotImplementedError
+        return None if self._calibration is None else self._calibration.to_map()
 
     def add(self, record: PairRecord) -> None:
         """Counts one pair."""
-        raise NotImplementedError
+        self._first_ns = record.at_ns if self._first_ns is None else min(self._first_ns, record.at_ns)
+        self._last_ns = max(self._last_ns, record.at_ns)
+        self._pairs += 1
+        if record.phase != self.phase:
+            self._unused += 1
+            return
+        self._count_answers(record)
+        if self._windows is None:
+            self._calibrating.add(record)
+            if self._calibrating.enough():
+                self.calibrate()
+            return
+        self._lag.add(record)
+        for fairness in self._fairness.values():
+            fairness.add(record)
+        if self._windows.add(record.at_ns, self._values(record)):
+            self._look(self._windows)
 
     def calibrate(self, calibration: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Ends the calibration now, from what was seen, or with what a log's ["calibrated", ...] says."""
-        raise NotImplementedError
+        """Ends the calibration now, from what was seen, or with what a log's ["calibrated", ...] says.
+
+        A calibration that is over stays as it is.
+        """
+        if self._calibration is None:
+            found = self._calibrating.finish() if calibration is None else Calibration.from_map(calibration)
+            self._calibration = found
+            self._windows = Windows(found.window_ns, found.settle_ns)
+            self._begin_figures()  # doubled requests are not what a verdict is about
+        return self._calibration.to_map()
 
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
-        raise NotImplementedError
+        self._books = (admitted, paired, dict(sorted(dropped.items())))
+
+    def _count_answers(self, record: PairRecord) -> None:
+        if record.production is not None:
+            self._production.add(record.production)
+        for answer in record.answers:
+            figures = self._control if answer.arm == "control" else self._candidates.get(answer.arm)
+            if figures is not None and answer.twin == 0:
+                figures.add(answer)
+
+    def _values(self, record: PairRecord) -> dict[str, float]:
+        values: dict[str, float] = {}
+        ours = record.answer("control")
+        for name in self.spec.candidates:
+            theirs = record.answer(name)
+            if ours is None or theirs is None:
+                continue
+            for latency in LATENCIES:
+                d = contrast(ours.latency_ms(latency), theirs.latency_ms(latency), ours.fault, theirs.fault)
+                if d is not None:
+                    values[f"{latency} {name}"] = d
+            for metric, score in record.outputs.get(name, {}).items():
+                values[f"{metric} {name}"] = score
+        return values
+
+    def _look(self, windows: Windows) -> None:
+        """Notes the first decision on each latency, at the windows closed now."""
+        for name in self.spec.candidates:
+            for latency in LATENCIES:
+                if (name, latency) not in self._decided:
+                    found = interval(windows.means(f"{latency} {name}"), self._alpha)
+                    label = judge(found, self._margin)
+                    if label != "UNDECIDED":
+                        self._decided[name, latency] = label
 
     def ranking(self) -> dict[str, Any]:
-        """The ranking, JSON-able."""
-        raise NotImplementedError
+        """The ranking, JSON-able (its shape: docs)."""
+        every_check = self._checks()
+        candidates = [self._candidate(name, every_check) for name in self.spec.candidates]
+        candidates.sort(key=candidate_order)
+        ranked = [{"name": c["name"], "rank": rank, **c} for rank, c in enumerate(candidates, start=1)]
+        calibration, calibrating = self._calibration, self._calibrating
+        admitted, paired, dropped = self._books
+        return {
+            "experiment": self.spec.name,
+            "fleet": self.spec.fleet,
+            "phase": self.phase,
+            "epoch": self.epoch,
+            "pairs": self._pairs,
+            "unused_pairs": self._unused,
+            "windows": self._windows.units if self._windows is not None else 0,
+            "window_s": calibration.window_ns / 1e9 if calibration is not None else None,
+            "tau_pairs": calibration.tau_pairs if calibration is not None else None,
+            "alpha": self.spec.alpha,
+            "margin": self.spec.margin,
+            "elapsed_s": 0.0 if self._first_ns is None else (self._last_ns - self._first_ns) / 1e9,
+            "calibration": {
+                "progress": 1.0 if calibration is not None else calibrating.progress,
+                "pairs": calibration.pairs if calibration is not None else calibrating.pairs,
+                "wanted_pairs": self.spec.calibration_pairs,
+                "wanted_s": self.spec.calibration_s,
+            },
+            "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
+            "checks": [check.show() for check in every_check["all"]],
+            "production": {"observed_only": True, **self._production.show()},
+            "control": {"name": "control", **self._control.show(), "floor": self._floor()},
+            "candidates": ranked,
+            "decided": bool(ranked) and all(c["decided"] for c in ranked),
+            "summary": summary(self.phase, calibrating.progress, ranked),
+        }
+
+    def _floor(self) -> dict[str, float | None]:
+        floor = self._calibration.floor if self._calibration is not None else {}
+        shown: dict[str, float | None] = {}
+        for name, metric in every_metric().items():
+            spread = floor.get(name)
+            mean = None if spread is None else spread.mean
+            shown[name] = exp(mean) if mean is not None and metric.symmetry == "odd" else mean
+        return shown
+
+    def _checks(self) -> dict[str, list[Check]]:
+        """Every check under "all", and under each candidate's name those that concern it."""
+        units = self._windows.units if self._windows is not None else 0
+        shared = [
+            checks.calibrated(self._calibration),
+            checks.warm(self._calibration, self.spec.calibration_pairs),
+            self._lag.check(),
+            checks.errors(self._control, self._candidates),
+            checks.books(*self._books),
+        ]
+        own = {name: [f.load(), f.order(), f.cache()] for name, f in self._fairness.items()}
+        merged = [checks.worst(list(same)) for same in zip(*own.values(), strict=True)]
+        every = {name: [*shared, *mine] for name, mine in own.items()}
+        every["all"] = [checks.enough_units(units), *shared, *merged]
+        return every
+
+    def _candidate(self, name: str, every_check: Mapping[str, list[Check]]) -> dict[str, Any]:
+        windows, begin_ns = self._windows, self._first_ns or 0
+        verdicts, series = {}, {}
+        for latency in LATENCIES:
+            found = None if windows is None else windows.means(f"{latency} {name}")
+            failed = [c.detail for c in every_check[name] if c.ok is False and latency in c.withholds]
+            verdicts[latency] = verdict_shown(
+                found, self._alpha, self._margin, self._decided.get((name, latency)), failed
+            )
+            course = [] if windows is None else windows.course(f"{latency} {name}", _POINTS)
+            series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
+        floor = self._calibration.floor if self._calibration is not None else {}
+        outputs = outputs_shown(windows, name, self._alpha, floor)
+        main = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
+        return {
+            "name": name,
+            **self._candidates[name].show(),
+            "verdicts": verdicts,
+            "outputs": outputs,
+            "flags": ["outputs diverge"] if outputs["label"] == "DIVERGES" else [],
+            "decided": main["label"] != "UNDECIDED",
+            "series": series,
+        }

@@ -8,9 +8,9 @@ class ExperimentSpec:
     """One comparison of candidates against a control, and how sure its verdicts must be.
 
     `alpha` is the chance of any false verdict on a metric over all candidates and all looks. `margin` is the
-    smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the shortest
-    window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s` seconds and
-    `calibration_pairs` pairs. The SLOs are upper bounds in ms.
+    smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the
+    shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
+    seconds and `calibration_pairs` pairs. The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -29,8 +29,9 @@ class ExperimentSpec:
 class AnalysisSpec:
     """Everything the analysis process needs to know.
 
-    It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves the
-    admin API on `admin_host:admin_port` (0: any free port; the bound address goes to `<run_dir>/admin.addr`).
+    It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves
+    the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
+    `<run_dir>/admin.addr`).
     """
 
     admin_host: str

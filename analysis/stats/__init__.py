@@ -1,1 +1,1 @@
-"""analysis/stats."""
+"""The statistics of pairs, pure: contrasts, windows, dependence, confidence sequences, percentiles."""

@@ -1,0 +1,134 @@
+"""How much does the control differ from itself?  The A/A phase, and what it fixes."""
+
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.measure import LATENCIES, PairRecord
+from analysis.metrics._choose import every_metric
+from analysis.spec import ExperimentSpec
+from analysis.stats.contrast import contrast
+from analysis.stats.correlation import autocorrelation_time
+from analysis.stats.sequence import asymptotic_radius
+from analysis.verdict import Spread
+
+_TAUS_PER_WINDOW = 5.0
+_PAIRS_PER_WINDOW = 8.0  # so that few windows fall below the five pairs they need
+_TAUS_PER_CALIBRATION = 20.0  # fewer do not show how long the dependence is
+_LONGEST = 5  # but a calibration is at most so many times as long as asked for
+_AA_ALPHA = 0.01  # a fair comparison is called unfair so often, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the A/A phase fixed: `aa`, the control's latencies against its own (logs), `floor` its outputs.
+
+    `settle_ns` is how long after its dispatch nearly every pair is answered.
+    """
+
+    window_ns: int
+    settle_ns: int
+    tau_pairs: float
+    pairs: int
+    aa: dict[str, Spread]
+    floor: dict[str, Spread]
+
+    def to_map(self) -> dict[str, Any]:
+        """Plain values for the log; `from_map` is the exact inverse."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        return plain
+
+    @classmethod
+    def from_map(cls, values: Any) -> "Calibration":
+        """The inverse of `to_map`; msgspec.ValidationError when `values` is not such a map."""
+        return msgspec.convert(values, cls)
+
+
+class Calibrating:
+    """The A/A phase while it lasts, judged by the records' own instants."""
+
+    def __init__(self, spec: ExperimentSpec) -> None:
+        self._spec = spec
+        self._latencies: dict[str, list[tuple[int, str, float]]] = {name: [] for name in LATENCIES}
+        self._scores: dict[str, list[tuple[int, str, float]]] = {name: [] for name in every_metric()}
+        self._durations_ns: list[int] = []
+        self._first_ns: int | None = None
+        self._last_ns = 0
+        self.pairs = 0
+
+    def add(self, record: PairRecord) -> None:
+        """Takes one pair of the phase."""
+        self.pairs += 1
+        self._first_ns = record.at_ns if self._first_ns is None else min(self._first_ns, record.at_ns)
+        self._last_ns = max(self._last_ns, record.at_ns)
+        ends = [answer.end_ns for answer in record.answers]
+        self._durations_ns.append(max(ends, default=record.at_ns) - record.at_ns)
+        once, again = record.answer("control", 0), record.answer("control", 1)
+        if once is None or again is None:
+            return
+        for latency in LATENCIES:
+            d = contrast(once.latency_ms(latency), again.latency_ms(latency), once.fault, again.fault)
+            if d is not None:
+                self._latencies[latency].append((record.at_ns, record.id, d))
+        for metric, score in record.outputs.get("control", {}).items():
+            self._scores.setdefault(metric, []).append((record.at_ns, record.id, score))
+
+    @property
+    def elapsed_s(self) -> float:
+        """From the first pair's dispatch to the last one's."""
+        return 0.0 if self._first_ns is None else (self._last_ns - self._first_ns) / 1e9
+
+    @property
+    def progress(self) -> float:
+        """0 to 1, of the seconds and pairs asked for."""
+        seconds = min(1.0, self.elapsed_s / self._spec.calibration_s) if self._spec.calibration_s else 1.0
+        pairs = min(1.0, self.pairs / self._spec.calibration_pairs) if self._spec.calibration_pairs else 1.0
+        return min(seconds, pairs)
+
+    def enough(self) -> bool:
+        """The seconds and pairs asked for are there, and enough of them to see how they depend."""
+        if self.pairs < 2 or self.progress < 1.0:
+            return False
+        wanted = min(_TAUS_PER_CALIBRATION * self._tau(), _LONGEST * self._spec.calibration_pairs)
+        return self.pairs >= wanted
+
+    def _tau(self) -> float:
+        return max(autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
+
+    def finish(self) -> Calibration:
+        """What the phase fixes, from what was seen so far."""
+        tau = self._tau()
+        gap_s = self.elapsed_s / (self.pairs - 1) if self.pairs > 1 else 0.0
+        window_s = max(self._spec.window_s, max(_TAUS_PER_WINDOW * tau, _PAIRS_PER_WINDOW) * gap_s)
+        window_ns = ceil(window_s * 1e9)
+        durations = sorted(self._durations_ns)
+        settle_ns = durations[ceil(0.99 * len(durations)) - 1] if durations else 0
+        half = self._spec.alpha / 2  # the other half is spent on the candidates' own outputs
+        return Calibration(
+            window_ns=window_ns,
+            settle_ns=max(settle_ns, window_ns),
+            tau_pairs=tau,
+            pairs=self.pairs,
+            aa={
+                name: _spread(rows, _AA_ALPHA, 0.0) for name, rows in self._latencies.items() if len(rows) > 1
+            },
+            floor={name: _spread(rows, half, 1.0) for name, rows in self._scores.items() if rows},
+        )
+
+
+def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
+    return np.array([value for _, _, value in sorted(rows)])
+
+
+def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:
+    """Mean and radius, the pairs counted as the fewer independent ones that they are worth."""
+    values = _by_time(rows)
+    n = len(values)
+    mean = float(values.mean())
+    sd = sqrt((float(((values - mean) ** 2).sum()) + prior) / max(1, n - 1))
+    worth = max(1, int(n / autocorrelation_time(values)))
+    return Spread(mean, asymptotic_radius(sd, worth, alpha, optimal_units=worth))

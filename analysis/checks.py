@@ -1,0 +1,192 @@
+"""Is the comparison fair?  What must hold for a verdict to be shown, each with its reason."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+from analysis.arm_figures import ArmFigures
+from analysis.calibration import Calibration
+from analysis.measure import PairRecord
+from analysis.stats.quantile import Latest
+from analysis.stats.sequence import FEWEST_UNITS
+
+_LOAD_MARGIN = 0.05
+_LAG_MS = 50.0
+_CACHED_SHARE_MARGIN = 0.05
+_CONTROL_ERRORS = 0.10
+_CANDIDATE_ERRORS = 0.01
+_FEWEST = 20  # pairs below which shares say nothing
+_ORDER_SIGMAS = 4.0
+_MOST_OPEN = 256  # pairs that may be under way when the books are written
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One condition; `ok` is None while it cannot be said. When it fails the `withholds` are withheld."""
+
+    name: str
+    ok: bool | None
+    detail: str
+    withholds: tuple[str, ...] = ()
+
+    def show(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+
+
+_EVERY = ("ttft", "itl", "tpot", "e2e")
+
+
+class Fairness:
+    """What the live pairs say about the fairness of one candidate's comparison."""
+
+    def __init__(self, candidate: str) -> None:
+        self.candidate = candidate
+        self._pairs = 0
+        self._arrivals = [0, 0]
+        self._offered = [0, 0]
+        self._first = 0
+        self._ordered = 0
+        self._cached_shares = [0.0, 0.0]
+        self._cached_pairs = 0
+
+    def add(self, record: PairRecord) -> None:
+        """Takes one live pair."""
+        ours, theirs = record.answer("control"), record.answer(self.candidate)
+        self._pairs += 1
+        self._arrivals[0] += ours is not None
+        self._arrivals[1] += theirs is not None
+        if ours is None or theirs is None:
+            return
+        if ours.order != theirs.order:
+            self._ordered += 1
+            self._first += ours.order < theirs.order
+        if ours.prompt_tokens and theirs.prompt_tokens:
+            self._offered[0] += ours.prompt_tokens
+            self._offered[1] += theirs.prompt_tokens
+            if ours.cached_tokens is not None and theirs.cached_tokens is not None:
+                self._cached_pairs += 1
+                self._cached_shares[0] += ours.cached_tokens / ours.prompt_tokens
+                self._cached_shares[1] += theirs.cached_tokens / theirs.prompt_tokens
+
+    def load(self) -> Check:
+        """Arrivals and offered tokens per arm within 5 %."""
+        if self._pairs < _FEWEST:
+            return Check("load_balance", None, "too few pairs yet", _EVERY)
+        arrivals, offered = _excess(self._arrivals), _excess(self._offered)
+        ok = abs(arrivals) <= _LOAD_MARGIN and abs(offered) <= _LOAD_MARGIN
+        detail = (
+            f"{self.candidate}: {arrivals:+.1%} arrivals, {offered:+.1%} prompt tokens against the control"
+        )
+        return Check("load_balance", ok, detail, _EVERY)
+
+    def order(self) -> Check:
+        """Control first in about half of the pairs."""
+        if self._ordered < _FEWEST:
+            return Check("dispatch_order", None, "too few pairs yet", _EVERY)
+        share = self._first / self._ordered
+        ok = abs(share - 0.5) <= _ORDER_SIGMAS * 0.5 / sqrt(self._ordered)
+        return Check(
+            "dispatch_order", ok, f"{self.candidate}: the control was first in {share:.0%} of pairs", _EVERY
+        )
+
+    def cache(self) -> Check:
+        """The same share of prompt tokens from the cache, within 5 points; it moves TTFT, and with it E2E."""
+        if self._cached_pairs < _FEWEST:
+            return Check("cache_parity", None, "the engines do not report cached tokens", ("ttft", "e2e"))
+        ours, theirs = (share / self._cached_pairs for share in self._cached_shares)
+        ok = abs(theirs - ours) <= _CACHED_SHARE_MARGIN
+        detail = f"{self.candidate}: {theirs:.0%} of the prompt from cache, control {ours:.0%}"
+        return Check("cache_parity", ok, detail, ("ttft", "e2e"))
+
+
+def _excess(totals: list[int]) -> float:
+    return totals[1] / totals[0] - 1.0 if totals[0] else 0.0
+
+
+class Lag:
+    """How far apart in time the arms of a pair were dispatched."""
+
+    def __init__(self) -> None:
+        self._lags_ms = Latest()
+
+    def add(self, record: PairRecord) -> None:
+        """Takes one live pair."""
+        sent = [answer.sent_ns for answer in record.answers if answer.twin == 0]
+        if len(sent) > 1:
+            self._lags_ms.add((max(sent) - min(sent)) / 1e6)
+
+    def check(self) -> Check:
+        """The p99 below 50 ms."""
+        p99 = self._lags_ms.quantile(0.99)
+        if p99 is None or len(self._lags_ms) < _FEWEST:
+            return Check("dispatch_lag", None, "too few pairs yet", _EVERY)
+        return Check(
+            "dispatch_lag", p99 < _LAG_MS, f"the arms were sent to within {p99:.1f} ms (p99)", _EVERY
+        )
+
+
+def enough_units(units: int) -> Check:
+    """At least 15 windows. Fewer withhold nothing: the labels wait by themselves."""
+    ok = True if units >= FEWEST_UNITS else None
+    return Check("enough_units", ok, f"{units} windows, {FEWEST_UNITS} needed")
+
+
+def calibrated(calibration: Calibration | None) -> Check:
+    """The control does not differ from itself, per token (or, without streams, end to end)."""
+    if calibration is None:
+        return Check("calibrated", None, "calibrating", _EVERY)
+    name = "tpot" if "tpot" in calibration.aa else "e2e"
+    against_itself = calibration.aa.get(name)
+    if against_itself is None:
+        return Check("calibrated", False, "the control never answered twice", _EVERY)
+    ok = against_itself.lower <= 0.0 <= against_itself.upper
+    low, high = against_itself.lower, against_itself.upper
+    return Check(
+        "calibrated", ok, f"control against itself: log {name} ratio {low:+.3f} to {high:+.3f}", _EVERY
+    )
+
+
+def warm(calibration: Calibration | None, needed: int) -> Check:
+    """Every arm was used before the first pair that counts: the calibration's pairs go to all arms."""
+    if calibration is None:
+        return Check("warm_up", None, "calibrating", _EVERY)
+    wanted = min(50, needed)
+    return Check(
+        "warm_up", calibration.pairs >= wanted, f"{calibration.pairs} pairs before the first", _EVERY
+    )
+
+
+def errors(control: ArmFigures, candidates: Mapping[str, ArmFigures]) -> Check:
+    """The control answers: against one that fails, anything looks fast. A candidate's failures only show."""
+    if control.answers < _FEWEST:
+        return Check("errors", None, "too few pairs yet", _EVERY)
+    shares = {"control": control.error_share, **{name: arm.error_share for name, arm in candidates.items()}}
+    detail = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+    if control.error_share > _CONTROL_ERRORS:
+        return Check("errors", False, f"failed answers: {detail}", _EVERY)
+    return Check(
+        "errors", all(share <= _CANDIDATE_ERRORS for share in shares.values()), f"failed answers: {detail}"
+    )
+
+
+def books(admitted: int, paired: int, dropped: Mapping[str, int]) -> Check:
+    """Every copy that was admitted was paired, was dropped for a reason, or is under way."""
+    if not admitted:
+        return Check("books", None, "no books yet", _EVERY)
+    lost = sum(dropped.values())
+    open_pairs = admitted - paired - lost
+    ok = 0 <= open_pairs <= max(_MOST_OPEN, admitted // 20)
+    return Check(
+        "books", ok, f"{admitted} admitted = {paired} paired + {lost} dropped + {open_pairs} open", _EVERY
+    )
+
+
+def worst(checks: list[Check]) -> Check:
+    """One check out of the same one for every candidate: a failed one, or one that cannot be said yet."""
+    for wanted in (False, None):
+        for check in checks:
+            if check.ok is wanted:
+                return check
+    return checks[0]

@@ -1,0 +1,117 @@
+"""How is a candidate's standing shown?  Verdicts, outputs, order and summary as JSON-able values."""
+
+from collections.abc import Mapping, Sequence
+from math import exp
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.metrics._choose import every_metric
+from analysis.stats.contrast import CLIP
+from analysis.stats.sequence import FEWEST_UNITS, bernstein_interval
+from analysis.stats.windows import Windows
+from analysis.verdict import Interval, Label, Spread, interval, judge, outputs_label, progress, ratio
+
+_ORDER = {"FASTER": 0, "EQUIVALENT": 1, "UNDECIDED": 2, "SLOWER": 3}
+
+
+def verdict_shown(
+    means: NDArray[np.float64] | None,
+    alpha: float,
+    margin: float,
+    decided: Label | None,
+    failed: Sequence[str],
+) -> dict[str, Any]:
+    """One latency's verdict.
+
+    A label stays as it was first decided while the interval goes on. If the interval comes to say otherwise,
+    the effect is not steady and the verdict is withheld, as it is when a check failed. `promotable`: FASTER
+    holds without any assumption on the distribution, too.
+    """
+    found = interval(means, alpha) if means is not None else None
+    now = judge(found, margin)
+    withheld = "; ".join(failed) or None
+    if withheld is None and decided is not None and now not in (decided, "UNDECIDED"):
+        withheld = f"first {decided}, by now {now}: the effect is not steady"
+    label: Label = "UNDECIDED" if withheld is not None or decided is None else decided
+    promotable = label == "FASTER" and means is not None and bernstein_interval(means, CLIP, alpha)[1] < 0.0
+    return {
+        "label": label,
+        "ratio": None if found is None else ratio(found.mean),
+        "lower": None if found is None else ratio(found.lower),
+        "upper": None if found is None else ratio(found.upper),
+        "units": 0 if means is None else len(means),
+        "progress": 1.0 if decided is not None else progress(found, margin),
+        "spread": None if found is None else found.sd,
+        "promotable": promotable,
+        "withheld": withheld,
+    }
+
+
+def outputs_shown(
+    windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
+) -> dict[str, Any]:
+    """Each output metric with its interval and floor, and the label that first divergence gives."""
+    shown: dict[str, Any] = {}
+    divergence: Interval | None = None
+    for name, metric in every_metric().items():
+        series = f"{name} {candidate}"
+        found = None
+        odd = metric.symmetry == "odd"  # a log ratio, shown as a ratio; the others are shares
+        if windows is not None:
+            held = windows.pairs_per_unit(series)
+            # One imagined pair that differs in full: with no difference in n pairs this gives about 3 / n.
+            prior = 0.0 if odd or not held else 1.0 / held**2
+            found = interval(windows.means(series), alpha / 2 if name == "first_divergence" else alpha, prior)
+        if name == "first_divergence":
+            divergence = found
+        own = floor.get(name)
+        shown[name] = {
+            "value": None if found is None else (exp(found.mean) if odd else found.mean),
+            "lower": None if found is None else (ratio(found.lower) if odd else max(0.0, found.lower)),
+            "upper": None if found is None else (ratio(found.upper) if odd else min(1.0, found.upper)),
+            "floor": None if own is None else (exp(own.mean) if odd else own.mean),
+        }
+    shown["label"] = outputs_label(divergence, floor.get("first_divergence"))
+    return shown
+
+
+def candidate_order(candidate: Mapping[str, Any]) -> tuple[int, float, str]:
+    """By verdict, then by the estimate of what ranks, then by name."""
+    main = main_verdict(candidate)
+    estimate = main["ratio"]
+    return _ORDER[main["label"]], float("inf") if estimate is None else estimate, candidate["name"]
+
+
+def main_verdict(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The verdict that ranks: TPOT, or E2E where nothing is streamed."""
+    verdicts = candidate["verdicts"]
+    found: Mapping[str, Any] = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
+    return found
+
+
+def summary(phase: str, calibrated: float, ranked: Sequence[Mapping[str, Any]]) -> str:
+    """One or two sentences on where the experiment stands."""
+    if phase == "calibration":
+        return f"Calibrating: control against itself, {calibrated:.0%} done."
+    if not ranked:
+        return "No candidates."
+    return " ".join(_sentence(candidate) for candidate in ranked)
+
+
+def _sentence(candidate: Mapping[str, Any]) -> str:
+    main, name = main_verdict(candidate), candidate["name"]
+    measure = "per token" if candidate["verdicts"]["tpot"]["units"] else "end to end"
+    doubt = ", but answers otherwise" if candidate["flags"] else ""
+    if main["withheld"] is not None:
+        return f"{name}: verdict withheld ({main['withheld']})."
+    if main["label"] == "UNDECIDED":
+        missing = max(0, FEWEST_UNITS - main["units"])
+        why = f"{missing} more windows needed at least" if missing else f"{main['progress']:.0%} of the way"
+        return f"{name}: undecided {measure}, {why}{doubt}."
+    low, high = sorted((abs(main["lower"] - 1.0), abs(main["upper"] - 1.0)))
+    if main["label"] == "EQUIVALENT":
+        return f"{name} is as fast as the control {measure} (within {high:.1%}){doubt}."
+    word = "faster" if main["label"] == "FASTER" else "slower"
+    return f"{name} is {abs(main['ratio'] - 1.0):.1%} {word} {measure} ({low:.1%} to {high:.1%}){doubt}."

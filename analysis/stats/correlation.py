@@ -1,0 +1,24 @@
+"""How many neighbouring values carry the news of one?  The integrated autocorrelation time."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def autocorrelation_time(values: NDArray[np.float64]) -> float:
+    """tau = 1 + 2 sum rho_k over k <= M, with M the smallest at least 5 tau (Sokal's window). At least 1.
+
+    1 for independent values; (1 + rho) / (1 - rho) for an AR(1) sequence. Too few or constant values give 1.
+    """
+    n = len(values)
+    if n < 4:
+        return 1.0
+    centred = values - values.mean()
+    variance = float(centred @ centred)
+    if variance <= 0.0:
+        return 1.0
+    spectrum = np.fft.rfft(centred, 2 * n)
+    covariance = np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n]
+    taus = 2.0 * np.cumsum(covariance / covariance[0]) - 1.0
+    enough = np.arange(n) >= 5.0 * taus
+    last = int(np.argmax(enough)) if enough.any() else n - 1
+    return max(1.0, float(taus[last]))

@@ -1,0 +1,126 @@
+"""Which pairs make one unit?  Windows of time, closed in turn, with the mean of each series in each."""
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import fsum
+
+import numpy as np
+from numpy.typing import NDArray
+
+FEWEST_PAIRS = 5  # a window with fewer is dropped, whatever they say
+
+
+@dataclass(slots=True)
+class _Open:
+    pairs: int = 0
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Column:
+    """Sum and number of values of one series in every closed window."""
+
+    sums: "array[float]"
+    counts: "array[int]"
+
+
+class Windows:
+    """Windows of `window_ns`, keyed by `at_ns // window_ns`, so that the order of arrival does not matter.
+
+    A window closes once a pair came that began `settle_ns` (at least a window) after its end: by then the
+    pairs that began in it are answered. A pair that comes later still joins its closed window, never lost.
+    """
+
+    def __init__(self, window_ns: int, settle_ns: int) -> None:
+        self.window_ns = window_ns
+        self._settle_ns = max(settle_ns, window_ns)
+        self._open: dict[int, _Open] = {}
+        self._keys = array("q")
+        self._pairs = array("q")
+        self._columns: dict[str, _Column] = {}
+        self._closed_before: int | None = None  # every window of a lower key is closed
+
+    def add(self, at_ns: int, values: Mapping[str, float]) -> bool:
+        """Counts a pair. True when it closed a window, so that there is something new to look at."""
+        key = at_ns // self.window_ns
+        if self._closed_before is not None and key < self._closed_before:
+            self._add_late(key, values)
+            return False
+        window = self._open.setdefault(key, _Open())
+        window.pairs += 1
+        for name, value in values.items():
+            window.values.setdefault(name, []).append(value)
+        before = (at_ns - self._settle_ns) // self.window_ns
+        if self._closed_before is not None and before <= self._closed_before:
+            return False
+        self._closed_before = before
+        ready = sorted(key for key in self._open if key < before)
+        for key in ready:
+            self._close(key, self._open.pop(key))
+        return bool(ready)
+
+    def _close(self, key: int, window: _Open) -> None:
+        self._append_row(len(self._keys), key)
+        self._pairs[-1] = window.pairs
+        for name, values in window.values.items():
+            column = self._column(name)
+            column.sums[-1] = fsum(values)  # exact, so that the order of arrival leaves no trace
+            column.counts[-1] = len(values)
+
+    def _add_late(self, key: int, values: Mapping[str, float]) -> None:
+        row = bisect_left(self._keys, key)
+        if row == len(self._keys) or self._keys[row] != key:
+            self._append_row(row, key)
+        self._pairs[row] += 1
+        for name, value in values.items():
+            column = self._column(name)
+            column.sums[row] += value
+            column.counts[row] += 1
+
+    def _append_row(self, row: int, key: int) -> None:
+        self._keys.insert(row, key)
+        self._pairs.insert(row, 0)
+        for column in self._columns.values():
+            column.sums.insert(row, 0.0)
+            column.counts.insert(row, 0)
+
+    def _column(self, name: str) -> _Column:
+        column = self._columns.get(name)
+        if column is None:
+            rows = len(self._keys)
+            column = self._columns[name] = _Column(array("d", bytes(8 * rows)), array("q", bytes(8 * rows)))
+        return column
+
+    @property
+    def units(self) -> int:
+        """How many closed windows have enough pairs."""
+        return int(np.count_nonzero(np.array(self._pairs) >= FEWEST_PAIRS))
+
+    def means(self, name: str) -> NDArray[np.float64]:
+        """The mean of a series in every closed window that has enough pairs and a value of it, by time."""
+        return self._select(name)[1]
+
+    def course(self, name: str, last: int) -> list[tuple[int, float]]:
+        """(end of window in ns, mean) of the last few of them."""
+        keys, means = self._select(name)
+        ends = (keys[-last:] + 1) * self.window_ns
+        return list(zip(ends.tolist(), means[-last:].tolist(), strict=True))
+
+    def pairs_per_unit(self, name: str) -> float:
+        """How many values of a series a window holds, on average; 0 without any."""
+        column = self._columns.get(name)
+        if column is None:
+            return 0.0
+        counts = np.array(column.counts)
+        kept = (np.array(self._pairs) >= FEWEST_PAIRS) & (counts > 0)
+        return float(counts[kept].mean()) if kept.any() else 0.0
+
+    def _select(self, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        column = self._columns.get(name)
+        if column is None:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        counts = np.array(column.counts)
+        kept = (np.array(self._pairs) >= FEWEST_PAIRS) & (counts > 0)
+        return np.array(self._keys)[kept], np.array(column.sums)[kept] / counts[kept]

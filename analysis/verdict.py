@@ -1,0 +1,112 @@
+"""Is a candidate faster, does it answer otherwise, and how sure is that?  Labels from window means."""
+
+from dataclasses import dataclass
+from math import exp, inf, log1p, sqrt
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.stats.sequence import FEWEST_UNITS, asymptotic_radius
+
+Label = Literal["FASTER", "SLOWER", "EQUIVALENT", "UNDECIDED"]
+OutputsLabel = Literal["SAME", "DIVERGES", "UNDECIDED"]
+
+# Answers that part from the control's in more than 2 % of their length beyond the floor are other answers.
+DIVERGENCE_MARGIN = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean of windows with its confidence sequence at this moment. For latencies all are logs of ratios."""
+
+    mean: float
+    radius: float
+    units: int
+    sd: float
+
+    @property
+    def lower(self) -> float:
+        return self.mean - self.radius
+
+    @property
+    def upper(self) -> float:
+        return self.mean + self.radius
+
+
+def log_margin(margin: float) -> float:
+    """The margin as a log: 0.03 means a ratio between 1/1.03 and 1.03, the same both ways."""
+    return log1p(margin)
+
+
+def interval(means: NDArray[np.float64], alpha: float, prior: float = 0.0) -> Interval | None:
+    """The asymptotic confidence sequence of these window means; None below two.
+
+    `prior` is added to the sum of squares. Fractions need it: fifteen windows without one difference have no
+    variance, and yet do not prove that there are none.
+    """
+    units = len(means)
+    if units < 2:
+        return None
+    mean = float(np.sum(means)) / units
+    centred = means - mean
+    sd = sqrt((float(centred @ centred) + prior) / (units - 1))
+    return Interval(mean, asymptotic_radius(sd, units, alpha), units, sd)
+
+
+def judge(found: Interval | None, margin: float) -> Label:
+    """What the interval says, `margin` being a log. Nothing below 15 windows."""
+    if found is None or found.units < FEWEST_UNITS:
+        return "UNDECIDED"
+    if found.upper < -margin:
+        return "FASTER"
+    if found.lower > margin:
+        return "SLOWER"
+    if -margin < found.lower and found.upper < margin:
+        return "EQUIVALENT"
+    return "UNDECIDED"
+
+
+def progress(found: Interval | None, margin: float) -> float:
+    """How far the way to a decision is gone, 0 to 1, if the mean stays where it is.
+
+    Radii shrink with the root of the number of windows, so a share (needed / radius)^2 of them is there;
+    never more than the share of the fifteen without which nothing is said.
+    """
+    if found is None:
+        return 0.0
+    needed = abs(abs(found.mean) - margin)
+    shrunk = 1.0 if found.radius <= needed else (needed / found.radius) ** 2
+    return min(shrunk, found.units / FEWEST_UNITS, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A mean with its radius, over the pairs of the calibration."""
+
+    mean: float
+    radius: float
+
+    @property
+    def lower(self) -> float:
+        return self.mean - self.radius
+
+    @property
+    def upper(self) -> float:
+        return self.mean + self.radius
+
+
+def outputs_label(divergence: Interval | None, floor: Spread | None) -> OutputsLabel:
+    """Whether the candidate's answers part from the control's more than the control's own do."""
+    if divergence is None or floor is None or divergence.units < FEWEST_UNITS:
+        return "UNDECIDED"
+    if divergence.lower - min(1.0, floor.upper) > DIVERGENCE_MARGIN:
+        return "DIVERGES"
+    if divergence.upper - max(0.0, floor.lower) < DIVERGENCE_MARGIN:
+        return "SAME"
+    return "UNDECIDED"
+
+
+def ratio(logarithm: float) -> float | None:
+    """The ratio of a log; None where it is infinite."""
+    return None if logarithm in (inf, -inf) else exp(logarithm)
