@@ -52,7 +52,9 @@ def run(
     try:
         return asyncio.run(play.whole())
     except (ChildError, DemoError) as error:
-        console.print(f"shadowlane demo failed: {error}", style="bold red", markup=False, highlight=False)
+        console.print(
+            f"shadowlane demo failed: {error}", style="red", markup=False, highlight=False, soft_wrap=True
+        )
         return 1
 
 

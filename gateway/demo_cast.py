@@ -16,11 +16,11 @@ NAMES = (
 SPEED = 1.4  # the faster candidate: steps take 1 / 1.4 of the time, 29 % less
 DIVERGE_RATE = 0.2  # the diverging candidate: this share of prompts is answered otherwise
 ENGINE = {  # what all six have in common; ms are milliseconds of a step
-    "base-ms": 8.0, "ms-per-seq": 0.04, "ms-per-prefill-token": 0.01, "jitter": 0.06,
+    "base-ms": 8.0, "ms-per-seq": 0.04, "ms-per-prefill-token": 0.01, "jitter": 0.08,
     "output-tokens": 22.0, "output-sigma": 0.35,
 }  # fmt: skip
 
-CONVERSATIONS_A_SECOND = 13.0
+CONVERSATIONS_A_SECOND = 14.5
 SAMPLE_RATE = 0.85
 TRAFFIC = Shape(
     systems=4,
@@ -100,6 +100,7 @@ def deployment(
         "admin": admin,
         "state_dir": state_dir,
         "log": {"level": "warning"},
+        "limits": {"drain_s": 2},
         "fleets": [
             {
                 "model": MODEL,

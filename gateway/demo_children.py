@@ -79,8 +79,10 @@ class Children:
     def failure(self, name: str, what: str) -> ChildError:
         """The error that says `what` is wrong with child `name`, with its last words."""
         log = self._logs / f"{name}.log"
-        last = log.read_text(errors="replace").splitlines()[-12:] if log.exists() else []
-        return ChildError("\n  ".join([f"{name} {what}" + (":" if last else ""), *last]))
+        last = log.read_text(errors="replace").splitlines()[-8:] if log.exists() else []
+        return ChildError(
+            "\n  ".join([f"{name} {what}" + (":" if last else ""), *(line[:1000] for line in last)])
+        )
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
