@@ -14,6 +14,7 @@ from gateway.service import Service
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
 
 _LINGER_S = 2.0
+_HEARD_OUT_BYTES = 256 << 10
 
 
 class Connection(asyncio.Protocol):
@@ -25,7 +26,10 @@ class Connection(asyncio.Protocol):
         "_going_on",
         "_head",
         "_is_closing",
+        "_keeps_alive",
         "_new_id",
+        "_own",
+        "_own_unread_bytes",
         "_paused",
         "_reader",
         "_relay",
@@ -45,6 +49,9 @@ class Connection(asyncio.Protocol):
         self._head: RequestHead | None = None  # of the request being read; None between requests
         self._answering = False  # a request was begun whose answer is not finished
         self._relay: Relay | None = None
+        self._own: Callable[[bool], bytes] | None = None  # the gateway's own answer, while no relay is needed
+        self._own_unread_bytes = 0
+        self._keeps_alive = True  # as the request being answered asks
         self._going_on = False
         self._paused = False
         self._is_closing = False
@@ -129,10 +136,14 @@ class Connection(asyncio.Protocol):
             elif isinstance(event, Body):
                 if self._relay is not None:
                     self._relay.body_came(event.piece)
+                elif self._own is not None:
+                    self._own_body_came(len(event.piece))
             elif isinstance(event, End):
                 self._head = None
                 if self._relay is not None:
                     self._relay.body_ended()
+                else:
+                    self._answer_own()
             else:
                 self._malformed(event)
         self._going_on = False
@@ -141,14 +152,13 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, request: RequestHead) -> None:
         self._head = request
+        self._keeps_alive = request.keep_alive
         self._answering = True
         service = self._service
         asked = paths.read(request.method, request.target, service.opened_paths)
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
-            self.refuse(
-                501, "not_implemented", "protocol upgrades are not relayed", None, request=request, close=True
-            )
+            self.refuse(501, "not_implemented", "protocol upgrades are not relayed", None, request=None)
             self._close_after_answer()
         elif asked.kind is paths.Kind.RELAY:
             service.tallies.requests += 1
@@ -157,28 +167,42 @@ class Connection(asyncio.Protocol):
             self._relay = Relay(service, self, request, asked, monotonic_ns(), request_id)
             if request.expects_continue:
                 self._transport.write(answers.CONTINUE)
-        elif asked.kind is paths.Kind.REFUSED:
-            service.tallies.counts[("refused", "path")] += 1
-            self.refuse(404, "invalid_request_error", asked.reason, "not_found", request=request)
-            self.answered(close=False)
         else:
-            self._answer_itself(request, asked.kind)
+            self._own = self._own_answer(request, asked)
+            self._own_unread_bytes = 0
+            if request.expects_continue:
+                self._answer_own()
 
-    def _answer_itself(self, request: RequestHead, kind: paths.Kind) -> None:
-        fleets = self._service.fleets
-        status = 200
-        if kind is paths.Kind.MODELS:
+    def _own_answer(self, request: RequestHead, asked: paths.Asked) -> Callable[[bool], bytes]:
+        """The gateway's own answer, to be written once the request is whole; given whether to close."""
+        service, bodiless = self._service, request.method == b"HEAD"
+        fleets = service.fleets
+        if asked.kind is paths.Kind.REFUSED:
+            service.tallies.counts[("refused", "path")] += 1
+            return lambda close: answers.refusal(
+                404, "invalid_request_error", asked.reason, code="not_found", close=close, bodiless=bodiless
+            )
+        if asked.kind is paths.Kind.MODELS:
             models = [{"id": name, "object": "model", "owned_by": "shadowlane"} for name in fleets.models]
             body = json.dumps({"object": "list", "data": models}).encode()
-        else:
-            is_up = any(fleet.is_up for fleet in fleets.fleets) and not self._service.draining
-            status = 200 if is_up else 503
-            body = json.dumps({"status": "ok" if is_up else "unavailable"}).encode()
-        close = not self.keeps_alive(request)
-        extra = ["Retry-After: 2"] if status == 503 else []
-        self._transport.write(
-            answers.whole(status, body, extra, close=close, bodiless=request.method == b"HEAD")
-        )
+            return lambda close: answers.whole(200, body, close=close, bodiless=bodiless)
+        is_up = any(fleet.is_up for fleet in fleets.fleets) and not service.draining
+        status, extra = (200, []) if is_up else (503, ["Retry-After: 2"])
+        said = json.dumps({"status": "ok" if is_up else "unavailable"}).encode()
+        return lambda close: answers.whole(status, said, extra, close=close, bodiless=bodiless)
+
+    def _own_body_came(self, size: int) -> None:
+        """A body nobody reads: heard out when small, so that the connection can go on."""
+        self._own_unread_bytes += size
+        if self._own_unread_bytes > _HEARD_OUT_BYTES:
+            self._answer_own()
+
+    def _answer_own(self) -> None:
+        own, self._own = self._own, None
+        if own is None:
+            return
+        close = self.is_unread or not self._keeps_alive or self._service.draining
+        self._transport.write(own(close))
         self.answered(close=close)
 
     def _malformed(self, event: Malformed) -> None:
@@ -223,7 +247,7 @@ class Connection(asyncio.Protocol):
         """The answer is whole; the next request may be read, unless the connection is to close."""
         self._answering = False
         self._relay = None
-        if close or self._service.draining or self.is_unread or self._transport.is_closing():
+        if close or not self._keeps_alive or self._service.draining or self.is_unread:
             self._close_after_answer()
             return
         self._go_on()

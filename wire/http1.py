@@ -69,7 +69,6 @@ class RequestReader:
         self._target = b""
         self._headers: Headers = []
         self._dead = False
-        self._refusal: Malformed | None = None
 
     def feed(self, data: bytes) -> list[Event]:
         """Return what `data` completes.  After a `Malformed` nothing more comes."""
@@ -82,11 +81,10 @@ class RequestReader:
         except httptools.HttpParserUpgrade:
             self._dead = True
         except httptools.HttpParserError as error:
-            self._die(Malformed(str(error) or "not HTTP"))
+            if not self._dead:
+                self._die(Malformed(str(error) or "not HTTP"))
             return events
-        if self._refusal is not None:
-            self._die(self._refusal)
-        elif self._in_head:
+        if self._in_head and not self._dead:
             # llhttp keeps a half-read header to itself, so what it was fed is counted, not what it told.
             self._head_bytes += 0 if events else len(data)
             if self._head_bytes > self._limit:
@@ -136,14 +134,19 @@ class RequestReader:
             elif width == 4 and name.lower() == b"host":
                 hosts += 1
         version = parser.get_http_version()
+        refusal: Malformed | None = None
         if size > self._limit:
-            self._refusal = _TOO_LARGE
+            refusal = _TOO_LARGE
         elif version not in ("1.1", "1.0"):
-            self._refusal = Malformed("only HTTP/1.1 and HTTP/1.0 are spoken here", 505)
+            refusal = Malformed("only HTTP/1.1 and HTTP/1.0 are spoken here", 505)
         elif hosts > 1 or (hosts == 0 and version == "1.1"):
-            self._refusal = Malformed("a request needs exactly one Host")
+            refusal = Malformed("a request needs exactly one Host")
         elif coding is not None and (coding.lower() != b"chunked" or version == "1.0"):
-            self._refusal = Malformed("the only transfer coding understood is chunked, in HTTP/1.1", 501)
+            refusal = Malformed("the only transfer coding understood is chunked, in HTTP/1.1", 501)
+        if refusal is not None:
+            self._die(refusal)
+        if self._dead:
+            return
         self._events.append(
             RequestHead(
                 parser.get_method(),
@@ -159,12 +162,14 @@ class RequestReader:
         )
 
     def on_body(self, piece: bytes) -> None:
-        self._events.append(Body(piece))
+        if not self._dead:
+            self._events.append(Body(piece))
 
     def on_message_complete(self) -> None:
         self._in_head = True
         self._head_bytes = 0
-        self._events.append(End())
+        if not self._dead:
+            self._events.append(End())
 
 
 def request_bytes(method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:
