@@ -36,7 +36,10 @@ def find(body: bytes) -> ModelName | None:
             value = _MARK.match(body, colon.end())
             if value is None or body[value.start()] != ord('"'):
                 return None
-            return ModelName(json.loads(value.group()), value.start(), value.end())
+            try:
+                return ModelName(json.loads(value.group()), value.start(), value.end())
+            except ValueError:  # an escape or a byte that JSON does not know: the engine's to judge
+                return None
     return None
 
 

@@ -1,0 +1,176 @@
+"""Requests and answers read from bytes that may be cut anywhere, without a socket."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader, request_bytes
+from wire.response import MalformedAnswer, ResponseReader
+
+TWO = (
+    b"POST /v1/a?b=%2F HTTP/1.1\r\nHost: x\r\nX-Case: Kept\r\nx-twice: 1\r\nX-Twice: 2\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;ext=1\r\nde\r\n0\r\nTrailer: dropped\r\n\r\n"
+    b"GET /next HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+)
+
+
+def merged(events: list[Event]) -> list[Event]:
+    """Neighbouring body pieces joined: where they are cut is the network's choice."""
+    out: list[Event] = []
+    for event in events:
+        if isinstance(event, Body) and out and isinstance(last := out[-1], Body):
+            out[-1] = Body(last.piece + event.piece)
+        else:
+            out.append(event)
+    return out
+
+
+def fed(data: bytes, cuts: list[int], limit: int = 64 << 10) -> list[Event]:
+    reader = RequestReader(limit)
+    events: list[Event] = []
+    at = 0
+    for cut in [*sorted(set(cuts)), len(data)]:
+        events += reader.feed(data[at:cut])
+        at = max(at, cut)
+    return merged(events)
+
+
+@given(st.lists(st.integers(0, len(TWO)), max_size=8))
+def test_where_requests_are_cut_does_not_matter(cuts: list[int]) -> None:
+    first, body, end, second, end_again = fed(TWO, cuts)
+    assert isinstance(first, RequestHead) and first.chunked and first.content_length is None
+    assert (first.method, first.target) == (b"POST", b"/v1/a?b=%2F")
+    assert (b"X-Case", b"Kept") in first.headers
+    assert [name for name, _ in first.headers if name.lower() == b"x-twice"] == [b"x-twice", b"X-Twice"]
+    assert body == Body(b"abcde") and end == end_again == End()
+    assert isinstance(second, RequestHead) and second.expects_continue and not second.keep_alive
+
+
+@given(st.binary(max_size=400))
+def test_no_bytes_crash_the_reader_and_nothing_follows_a_malformed(data: bytes) -> None:
+    reader = RequestReader()
+    events = reader.feed(data) + reader.feed(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    malformed = [at for at, event in enumerate(events) if isinstance(event, Malformed)]
+    assert malformed in ([], [len(events) - 1])
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        (b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505),
+        (b"POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 501),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nX: a\0b\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"GET / HTTP/1.1\nHost: a\n\n", 400),
+    ],
+)
+def test_what_could_be_read_in_two_ways_is_refused(request_: bytes, status: int) -> None:
+    events = RequestReader().feed(request_)
+    assert [event.status for event in events if isinstance(event, Malformed)] == [status]
+    assert not any(isinstance(event, RequestHead) for event in events)
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000, 100_000])
+def test_a_head_without_end_is_refused_at_its_limit(step: int) -> None:
+    reader = RequestReader(10_000)
+    endless = b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000
+    seen: list[Event] = []
+    for at in range(0, len(endless), step):
+        seen += reader.feed(endless[at : at + step])
+    assert [event.status for event in seen if isinstance(event, Malformed)] == [431]
+
+
+def answer(
+    data: bytes, cuts: list[int], *, eof: bool = False, bodiless: bool = False
+) -> tuple[int, bytes, bool]:
+    reader = ResponseReader()
+    reader.begin(bodiless=bodiless)
+    body, at = b"", 0
+    for cut in [*sorted(set(cuts)), len(data)]:
+        body += reader.feed(data[at:cut])
+        at = max(at, cut)
+    if eof:
+        reader.eof()
+    assert reader.head is not None
+    return reader.head.status, body, reader.complete
+
+
+ANSWERS: list[tuple[bytes, bool, bytes]] = [
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", False, b"hello"),
+    (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", False, b""),
+    (
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        False,
+        b"hello",
+    ),
+    (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nT: v\r\n\r\n", False, b"x"),
+    (b"HTTP/1.1 204 No Content\r\n\r\n", False, b""),
+    (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", False, b"a"),
+    (b"HTTP/1.0 200 OK\r\n\r\nto the end", True, b"to the end"),
+]
+
+
+@pytest.mark.parametrize(("data", "eof", "body"), ANSWERS)
+def test_where_answers_are_cut_does_not_matter(data: bytes, eof: bool, body: bytes) -> None:
+    for cut in range(len(data) + 1):
+        status, got, complete = answer(data, [cut], eof=eof)
+        assert (got, complete) == (body, True) and status in (200, 204)
+
+
+@pytest.mark.parametrize(("data", "eof", "body"), ANSWERS[:4])
+def test_an_answer_cut_short_is_never_complete(data: bytes, eof: bool, body: bytes) -> None:
+    end_of_head = data.index(b"\r\n\r\n") + 4
+    for cut in range(end_of_head, len(data)):
+        assert not answer(data[:cut], [], eof=True)[2]
+
+
+def test_a_head_request_has_no_body_whatever_its_length() -> None:
+    assert answer(b"HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n", [], bodiless=True) == (200, b"", True)
+
+
+@pytest.mark.parametrize("tail", [b"x", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", b"HT"])
+@pytest.mark.parametrize("data", [ANSWERS[0][0], ANSWERS[2][0]])
+def test_bytes_beyond_the_end_are_surplus_and_no_body(data: bytes, tail: bytes) -> None:
+    reader = ResponseReader()
+    assert reader.feed(data + tail) == b"hello"
+    assert reader.complete and reader.surplus
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"garbage of an engine\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+    ],
+)
+def test_what_is_no_answer_is_said_to_be_malformed(data: bytes) -> None:
+    with pytest.raises(MalformedAnswer):
+        ResponseReader().feed(data)
+
+
+@given(st.binary(max_size=300), st.booleans())
+def test_no_bytes_of_an_engine_crash_the_reader(data: bytes, after_a_head: bool) -> None:
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" if after_a_head else b""
+    reader = ResponseReader()
+    feed: Callable[[bytes], bytes] = reader.feed
+    try:
+        feed(head + data)
+    except MalformedAnswer:
+        return
+    assert isinstance(reader.eof(), bool)
+
+
+def test_a_header_cannot_break_out_of_its_line() -> None:
+    made = request_bytes("POST", "/v1/x", [("host", "h")], b"{}")
+    assert made == b"POST /v1/x HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n{}"
+    for value in ("a\r\nX: 1", "a\nb", "a\0"):
+        with pytest.raises(ValueError, match="line break"):
+            request_bytes("GET", "/", [("host", value)])
