@@ -8,25 +8,13 @@ are taken as the JSON they are: any type is welcome, since the engine, not the g
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-
-class Part(Struct, gc=False):
-    """A content part or block of any API: text, an image, a tool's use or its result."""
-
-    type: str = ""
-    text: str | None = None
-    thinking: Raw = Raw()
-    signature: Raw = Raw()
-    id: Raw = Raw()
-    name: Raw = Raw()
-    input: Raw = Raw()
-    tool_use_id: Raw = Raw()
-    is_error: Raw = Raw()
-    content: Raw = Raw()
+Fields = dict[str, Raw]
+"""A content part, a block or an item of any API, whatever it has. Refuses at once a list of anything else."""
 
 
 class Message(Struct, gc=False):
     role: str = ""
-    content: str | list[Raw] | None = None
+    content: str | list[Fields] | None = None
     name: Raw = Raw()
     tool_calls: Raw = Raw()
     tool_call_id: Raw = Raw()
@@ -64,7 +52,7 @@ class Chat(Head, gc=False):
 class Responses(Head, gc=False):
     """/v1/responses."""
 
-    input: Raw = Raw()
+    input: str | list[Fields] | None = None
     instructions: Raw = Raw()
     previous_response_id: Raw = Raw()
     tools: Raw = Raw()
@@ -105,7 +93,5 @@ chat: Decoder[Chat] = Decoder(Chat)
 responses: Decoder[Responses] = Decoder(Responses)
 plain: Decoder[Plain] = Decoder(Plain)
 loose: Decoder[Loose] = Decoder(Loose)
-message: Decoder[Message] = Decoder(Message)
-part: Decoder[Part] = Decoder(Part)
-items: Decoder[list[Raw]] = Decoder(list[Raw])
+parts: Decoder[list[Fields]] = Decoder(list[Fields])
 string: Decoder[str] = Decoder(str)

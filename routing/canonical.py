@@ -4,8 +4,8 @@ Text stands as UTF-8 behind a tag byte that UTF-8 never uses, so a text ends whe
 prompts never have the same bytes. JSON taken as it is (tools, a tool call) has its length before it. Nothing
 long stands behind its own length, or a shared beginning of two different texts would not be seen.
 
-Taken as the same prompt: a field absent, null or empty list; a text, and the list of that one text part;
-with and without `cache_control` marks on text, thinking, tool use and tool results.
+Taken as the same prompt: a field absent, null or an empty list; a text, and the list of that one text part; a
+part with and without a `cache_control` mark, since clients move that mark from turn to turn.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,8 @@ JSON = b"\xfb"
 FRONT = b"\xfc"
 BLOCK = b"\xfd"
 END = b"\xfe"
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+_TEXT_TYPES = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
+_WRITTEN_TYPES = frozenset({b'"tool_use"', b'"thinking"'})
 _NOTHING = (b"null", b"[]")
 
 
@@ -33,7 +34,7 @@ def named(name: bytes, raw: Raw) -> bytes:
     value = bytes(raw)
     if value in _NOTHING:
         return b""
-    return b"%b%b=%b%b" % (JSON, name, len(value).to_bytes(8, "big"), value)
+    return b"%b%b\xff%b%b" % (JSON, name, len(value).to_bytes(8, "big"), value)
 
 
 def message(said: bodies.Message, chain: Chain) -> bytes:
@@ -59,9 +60,19 @@ def message(said: bodies.Message, chain: Chain) -> bytes:
     return whole
 
 
-def parts(contents: Sequence[Raw], chain: Chain) -> bytes:
-    """Content parts, in order. Raises msgspec's errors where one is not an object."""
-    return b"".join([_part(raw, chain) for raw in contents])
+def item(fields: bodies.Fields, chain: Chain) -> bytes:
+    """One item of a response's input: a message, a tool's call, its output, or what else there may be."""
+    role = fields.get("role")
+    if role is None:
+        return MESSAGE + BLOCK + _fields(fields) + END
+    content = fields.get("content")
+    said = b"" if content is None else text_or_parts(content, chain)
+    return MESSAGE + bodies.string.decode(role).encode() + said
+
+
+def parts(contents: Sequence[bodies.Fields], chain: Chain) -> bytes:
+    """Content parts, in order. Raises msgspec's errors where a text is none."""
+    return b"".join([_part(part, chain) for part in contents])
 
 
 def text_or_parts(raw: Raw, chain: Chain) -> bytes:
@@ -70,22 +81,23 @@ def text_or_parts(raw: Raw, chain: Chain) -> bytes:
     if start == b'"':
         return TEXT + bodies.string.decode(raw).encode()
     if start == b"[":
-        return parts(bodies.items.decode(raw), chain)
+        return parts(bodies.parts.decode(raw), chain)
     return named(b"", raw)
 
 
-def _part(raw: Raw, chain: Chain) -> bytes:
-    part = bodies.part.decode(raw)
-    if part.text is not None and part.type in _TEXT_TYPES:
-        return TEXT + part.text.encode()
-    if part.type == "tool_result":
-        what = text_or_parts(part.content, chain) if part.content else b""
-        marks = named(b"tool_use_id", part.tool_use_id) + named(b"is_error", part.is_error)
-        return BLOCK + marks + what + END
-    if part.type == "tool_use":
-        call = named(b"id", part.id) + named(b"name", part.name) + named(b"input", part.input)
-        return BLOCK + b"tool_use" + call + END
-    if part.type == "thinking":
-        thought = named(b"thinking", part.thinking) + named(b"signature", part.signature)
-        return BLOCK + b"thinking" + thought + END
-    return DIGEST + chain.digest(memoryview(raw))
+def _part(part: bodies.Fields, chain: Chain) -> bytes:
+    kind, text = bytes(part.get("type", b"")), part.get("text")
+    if text is not None and kind in _TEXT_TYPES:
+        return TEXT + bodies.string.decode(text).encode()
+    if kind == b'"tool_result"':
+        content = part.pop("content", None)
+        what = b"" if content is None else text_or_parts(content, chain)
+        return BLOCK + _fields(part) + what + END
+    fields = _fields(part)
+    if kind in _WRITTEN_TYPES:
+        return BLOCK + fields + END
+    return DIGEST + chain.digest(fields)
+
+
+def _fields(fields: bodies.Fields) -> bytes:
+    return b"".join([named(name.encode(), raw) for name, raw in fields.items() if name != "cache_control"])

@@ -20,6 +20,10 @@ _HALF_PAIR = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
+_MOST_PAIRS = 10_000
+# 8 MB of `{},` would be three million messages and seconds of work: past this, a body is taken as it is.
+_LONG_BYTES = 64 * 1024
+_MOST_OBJECTS = 20_000
 _MOST_TOKENS = 2**63 - 1
 _Reader = Callable[[bytes | memoryview, bytes], Prompt]
 
@@ -42,13 +46,15 @@ def read(path: str, body: bytes | memoryview, key: bytes) -> Prompt:
         reader = _READERS.get(path.partition("?")[0])
     if body[:3] == _BOM:
         body = body[3:]
+    if len(body) > _LONG_BYTES and bytes(body).count(b"{") > _MOST_OBJECTS:
+        reader = None
     try:
         return _read(reader, body, key)
     except Unreadable:
-        mended, halves = _HALF_PAIR.subn(rb"\\ufffd", body)
-        if not halves:
+        broken = bytes(body)
+        if not 0 < broken.count(b"\\ud") + broken.count(b"\\uD") <= _MOST_PAIRS:
             raise
-        return _read(reader, mended, key)
+        return _read(reader, _HALF_PAIR.sub(rb"\\ufffd", broken), key)
 
 
 def _read(reader: _Reader | None, body: bytes | memoryview, key: bytes) -> Prompt:
@@ -102,20 +108,15 @@ def _responses(body: bytes | memoryview, key: bytes) -> Prompt:
     if asked.instructions:
         add(FRONT + canonical.text_or_parts(asked.instructions, chain))
     root, turns = None, 1 if previous else 0
-    given = bytes(asked.input)
-    if given[:1] == b'"':
-        text = bodies.string.decode(given)
-        add(canonical.message(bodies.Message("user", text), chain))
-    elif given:
-        for raw in bodies.items.decode(given):
-            said = bodies.message.decode(raw)
-            if not said.role:  # a tool's call or its output
-                add(named(b"item", raw))
-                continue
-            add(canonical.message(said, chain))
-            if said.role == "assistant":
+    if isinstance(asked.input, str):
+        add(canonical.message(bodies.Message("user", asked.input), chain))
+    else:
+        for item in asked.input or ():
+            add(canonical.item(item, chain))
+            role = bytes(item.get("role", b""))
+            if role == b'"assistant"':
                 turns += 1
-            elif root is None and said.role == "user":
+            elif root is None and role == b'"user"':
                 root = chain.link
     return _prompt(asked, chain, root, turns, asked.max_output_tokens)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import count, pairwise
 from random import Random
 
 import pytest
@@ -52,6 +52,7 @@ class Fleet:
     def __post_init__(self) -> None:
         self.router = Router(self.policy, PrefixIndex(4_000_000), Random(1))
         self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
 
     def send(self, prompt: Prompt, ended: Callable[[], None] = lambda: None) -> Choice:
         loads = [EngineLoad(n, self.inflight[n] + self.foreign.get(n, 0), self.pending[n]) for n in range(4)]
@@ -88,7 +89,7 @@ class Fleet:
         return cached / (cached + sum(choice.uncached_bytes for choice in self.choices))
 
     def _at(self, at_s: float, happen: Callable[[], None]) -> None:
-        heappush(self._events, (at_s, len(self.choices) * 2 + len(self._events), happen))
+        heappush(self._events, (at_s, next(self._order), happen))
 
 
 def costed() -> Policy:

@@ -137,7 +137,7 @@ def test_an_unexpected_type_is_left_to_the_engine_to_judge() -> None:
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": ["bare"]}]}),
         ("/v1/messages", {"messages": [], "system": [1]}),
         ("/v1/responses", {"input": {"a": 1}}),
-        ("/v1/responses", {"input": None}),
+        ("/v1/responses", {"input": [1]}),
         ("/generate", {"text": "x", "sampling_params": [{"n": 1}]}),
     ):
         prompt = ask(path, model="m", stream=True, max_tokens=5, **body)
@@ -201,3 +201,9 @@ def test_a_byte_order_mark_and_half_a_surrogate_pair_are_read() -> None:
 def test_what_cannot_be_read_is_refused_with_a_reason(path: str, body: bytes, reason: str) -> None:
     with pytest.raises(Unreadable, match=reason):
         read(path, body, KEY)
+
+
+def test_a_long_body_of_countless_objects_is_taken_as_it_is() -> None:
+    body = b'{"model":"m","messages":[' + b'{"role":"user"},' * 30_000 + b"{}]}"
+    prompt = read(CHAT, body, KEY)
+    assert (prompt.model, len(prompt.chain)) == ("m", -(-len(body) // 1024))
