@@ -24,6 +24,7 @@ _MOST_PAIRS = 10_000
 # 8 MB of `{},` would be three million messages and seconds of work: past this, a body is taken as it is.
 _LONG_BYTES = 64 * 1024
 _MOST_OBJECTS = 20_000
+_MOST_FIELDS = 200_000
 _MOST_TOKENS = 2**63 - 1
 _Reader = Callable[[bytes | memoryview, bytes], Prompt]
 
@@ -46,8 +47,10 @@ def read(path: str, body: bytes | memoryview, key: bytes) -> Prompt:
         reader = _READERS.get(path.partition("?")[0])
     if body[:3] == _BOM:
         body = body[3:]
-    if len(body) > _LONG_BYTES and bytes(body).count(b"{") > _MOST_OBJECTS:
-        reader = None
+    if len(body) > _LONG_BYTES:
+        whole = bytes(body)
+        if whole.count(b"{") > _MOST_OBJECTS or whole.count(b":") > _MOST_FIELDS:
+            reader = None
     try:
         return _read(reader, body, key)
     except Unreadable:

@@ -203,7 +203,11 @@ def test_what_cannot_be_read_is_refused_with_a_reason(path: str, body: bytes, re
         read(path, body, KEY)
 
 
-def test_a_long_body_of_countless_objects_is_taken_as_it_is() -> None:
-    body = b'{"model":"m","messages":[' + b'{"role":"user"},' * 30_000 + b"{}]}"
+@pytest.mark.parametrize(
+    "many",
+    [b'{"role":"user"},' * 30_000, b'{"content":[{' + b'"a":1,' * 250_000 + b'"b":1}]},'],
+)
+def test_a_long_body_of_countless_objects_or_fields_is_taken_as_it_is(many: bytes) -> None:
+    body = b'{"model":"m","messages":[' + many + b"{}]}"
     prompt = read(CHAT, body, KEY)
     assert (prompt.model, len(prompt.chain)) == ("m", -(-len(body) // 1024))
