@@ -15,21 +15,11 @@ Latency = Literal["ttft", "itl", "tpot", "e2e"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
 
 # Finish reasons are the engine's own strings, and those are kept only where they are known words.
-_REASONS = frozenset(
-    (
-        "stop",
-        "length",
-        "tool_calls",
-        "function_call",
-        "content_filter",
-        "abort",
-        "refusal",
-        "limit",
-        "eos",
-        "word",
-    )
-    + ("end_turn", "max_tokens", "stop_sequence", "tool_use", "completed", "incomplete", "max_output_tokens")
-    + ("eos_token", "error", "cancelled")
+_REASONS = (
+    {"stop", "length", "tool_calls", "function_call", "content_filter", "abort", "error", "cancelled"}
+    | {"end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"}
+    | {"completed", "incomplete", "max_output_tokens"}
+    | {"limit", "eos", "word", "eos_token"}
 )
 
 
