@@ -73,9 +73,11 @@ clean:  ## remove what make made: environment, engines, caches
 
 # --group needs pip 25.1, so pip is brought up to date first.
 $(VENV)/.made:
-	@$(find-python); \
-	echo "making $(VENV) with $$("$$python" --version)"; \
-	"$$python" -m venv $(VENV)
+	@if ! $(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1; then \
+	  $(find-python); \
+	  echo "making $(VENV) with $$("$$python" --version)"; \
+	  "$$python" -m venv --clear $(VENV); \
+	fi
 	@$(PIP) install --upgrade 'pip>=25.1'
 	@touch $@
 

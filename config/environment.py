@@ -6,11 +6,11 @@ from typing import Any
 
 import yaml
 
-from config.complaint import Complaint, ConfigError, Path, nearest, one_of
+from config.complaint import Complaint, ConfigError, Path, nearest, one_of, shown
 from config.document import Document
 
 PREFIX = "SHADOWLANE_"
-REFERENCE = re.compile(r"\$(\$)?\{([^}]*)\}")
+REFERENCE = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # Read by other parts: which file to load, and where real engines for tests are installed.
 NOT_SETTINGS = {"CONFIG", "ENGINES_DIR"}
@@ -33,12 +33,12 @@ def substitute(document: Document, env: Mapping[str, str]) -> tuple[dict[str, An
         return REFERENCE.sub(lambda match: one(match, path), value) if isinstance(value, str) else value
 
     def one(match: re.Match[str], path: Path) -> str:
-        escaped, name = match.groups()
-        if escaped:
-            return match[0][1:]
-        if not VARIABLE.match(name):
+        name, closed = match.groups()
+        if name is None:
+            return "${"
+        if not closed or not VARIABLE.match(name):
             expected = "${NAME} with a variable's name, or $${ for a plain ${"
-            complaints.append(Complaint(document.origin(path), path, expected, f"${{{name[:40]}}}"))
+            complaints.append(Complaint(document.origin(path), path, expected, shown(match[0])))
         elif name not in env:
             expected = f"the environment variable {name} to be set"
             near = nearest(name, sorted(env))

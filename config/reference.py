@@ -1,4 +1,4 @@
-"""How docs/configuration.md gets its tables of settings from the schema: `python -m config.reference FILE`."""
+"""How docs/configuration.md gets its tables from the schema: by `python -m config.reference FILE`."""
 
 import sys
 from collections.abc import Iterator

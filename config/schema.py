@@ -38,6 +38,12 @@ def _share(value: object) -> object:
     return share
 
 
+def _experiment_name(value: str) -> str:
+    if value.lower() in {"secret", "lock"}:
+        raise expected("a name other than secret and lock, which are files of state_dir")
+    return _name(value)
+
+
 def _name(value: str) -> str:
     if not NAME.match(value):
         raise expected("a name of at most 64 letters, digits, dots, dashes and underscores")
@@ -91,6 +97,7 @@ Bytes = Annotated[int, BeforeValidator(_number), Field(ge=1024, le=1 << 40)]
 Fraction = Annotated[float, BeforeValidator(_number), Field(gt=0, lt=1, allow_inf_nan=False)]
 Share = Annotated[float | Literal["auto"], BeforeValidator(_share)]
 Name = Annotated[str, AfterValidator(_name)]
+ExperimentName = Annotated[str, AfterValidator(_experiment_name)]
 CandidateName = Annotated[str, AfterValidator(_candidate_name)]
 ModelName = Annotated[str, AfterValidator(partial(_words, what="a model's name"))]
 Url = Annotated[str, AfterValidator(_engine_url)]
@@ -205,7 +212,9 @@ class Slo(Strict):
 class Experiment(Strict):
     """Candidates tried against a control on copies of a fleet's traffic."""
 
-    name: Name = Field(description="Its name in the API, in reports and as a folder below state_dir.")
+    name: ExperimentName = Field(
+        description="Its name in the API, in reports and as a folder below state_dir."
+    )
     fleet: ModelName | None = Field(
         default=None,
         description="The model of the fleet it copies; left out, the only fleet or the default one.",

@@ -211,6 +211,12 @@ BAD = {
         "a.yaml:4: experiments[0].name: expected a name of at most 64 letters, digits, dots, dashes and "
         'underscores, found "a/b"',
     ),
+    "an experiment called like a file of the state folder": (
+        TRIAL.replace("name: t", "name: secret"),
+        "a.yaml:4: experiments[0].name: expected a name other than secret and lock, which are "
+        "files of state_dir, "
+        'found "secret"',
+    ),
     "a candidate called control": (
         TRIAL.replace("name: x", "name: control"),
         "a.yaml:6: experiments[0].candidates[0].name: expected a name other than production and control, "
@@ -302,10 +308,15 @@ BAD = {
         "'}', but got '{'; "
         'inside { } and [ ] a ${NAME} is written in quotes: "${NAME}"',
     ),
+    "a reference without its end": (
+        "fleets: [{engines: [http://a], model: '${KEY'}]",
+        "a.yaml:1: fleets[0].model: expected ${NAME} with a variable's name, or $${ for a plain ${, "
+        'found "${KEY"',
+    ),
     "no variable's name": (
         "fleets: [{engines: [http://a], model: '${KEY A}'}]",
         "a.yaml:1: fleets[0].model: expected ${NAME} with a variable's name, or $${ for a plain "
-        "${, found ${KEY A}",
+        '${, found "${KEY A}"',
     ),
 }
 

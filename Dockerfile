@@ -1,0 +1,37 @@
+# Shadowlane in a container:
+#
+#   docker build -t shadowlane .
+#   docker run -p 8080:8080 -p 127.0.0.1:8090:8090 shadowlane serve --engine http://10.0.0.5:8000
+#   docker run -p 8080:8080 -v ./shadowlane.yaml:/etc/shadowlane.yaml:ro shadowlane serve -c /etc/shadowlane.yaml
+
+FROM python:3.13-slim AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /source
+RUN python -m venv /opt/shadowlane
+# Dependencies first: they change less often than the source.
+COPY pyproject.toml ./
+RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' \
+      > requirements.txt \
+ && /opt/shadowlane/bin/pip install --only-binary :all: --requirement requirements.txt
+COPY . .
+RUN /opt/shadowlane/bin/pip install --no-deps .
+
+FROM python:3.13-slim
+# Numeric, so that Kubernetes can tell it is not root; it owns only the folder of the experiments' logs.
+RUN mkdir -p /var/lib/shadowlane && chown 65532:65532 /var/lib/shadowlane
+COPY --from=build /opt/shadowlane /opt/shadowlane
+# Inside a container every interface is the container's own.  These win over a file's listen, admin and state_dir.
+ENV PATH=/opt/shadowlane/bin:$PATH \
+    PYTHONSAFEPATH=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    SHADOWLANE_LISTEN=0.0.0.0:8080 \
+    SHADOWLANE_ADMIN=0.0.0.0:8090 \
+    SHADOWLANE_STATE_DIR=/var/lib/shadowlane
+USER 65532:65532
+WORKDIR /var/lib/shadowlane
+VOLUME /var/lib/shadowlane
+EXPOSE 8080 8090
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+  CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8090/livez', timeout=2)"]
+ENTRYPOINT ["shadowlane"]
+CMD ["--help"]
