@@ -1,0 +1,194 @@
+"""Which sequences advance in a step: continuous batching with chunked prefill, as vLLM's scheduler does it.
+
+Running sequences first, in order of arrival, each by what it lacks; then waiting ones while tokens,
+places and blocks last. When blocks run out, the youngest running sequence loses its own and waits at the
+front of the queue.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from emulator.kv_cache import KvCache, Lease
+from emulator.pace import Pace
+from emulator.params import EngineParams
+
+
+class Sequence:
+    """One answer under way.  Its lease's tokens are the prompt and then the whole output, planned ahead."""
+
+    __slots__ = (
+        "aborted",
+        "arrived_ns",
+        "cached_tokens",
+        "computed",
+        "emitted",
+        "lease",
+        "output_tokens",
+        "preemptions",
+        "prompt_tokens",
+        "scheduled_ns",
+    )
+
+    def __init__(self, lease: Lease, prompt_tokens: int, output_tokens: int, arrived_ns: int) -> None:
+        if prompt_tokens < 1 or output_tokens < 1:
+            raise ValueError("a sequence has at least one prompt token and one output token")
+        self.lease = lease
+        self.prompt_tokens = prompt_tokens
+        self.output_tokens = output_tokens
+        self.arrived_ns = arrived_ns
+        self.scheduled_ns = -1  # when it first ran; -1 = not yet
+        self.computed = 0  # tokens whose keys and values are in its blocks
+        self.emitted = 0
+        self.cached_tokens = 0  # prompt tokens found in the cache when it first ran
+        self.preemptions = 0
+        self.aborted = False
+
+
+S = TypeVar("S", bound=Sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult(Generic[S]):
+    """What one step does; all of it is true once `duration_ns` has passed."""
+
+    duration_ns: int
+    emitted: list[S]  # each has one more token
+    finished: list[S]  # those of `emitted` that are complete
+    started: list[S]  # those that ran for the first time
+    prefill_tokens: int
+    batch: int
+
+
+class Scheduler(Generic[S]):
+    """`clock` and randomness come from outside: the instant with each step, the duration from `pace`."""
+
+    def __init__(self, params: EngineParams, cache: KvCache, pace: Pace) -> None:
+        self.cache = cache
+        self._pace = pace
+        self._max_seqs = params.max_num_seqs
+        self._max_tokens = params.max_num_batched_tokens
+        self._waiting: deque[S] = deque()
+        self._running: list[S] = []
+        self._any_aborted = False
+        self.preemptions = 0
+        self.queried_tokens = 0
+        self.hit_tokens = 0
+
+    @property
+    def running(self) -> int:
+        """Sequences that hold blocks."""
+        return len(self._running)
+
+    @property
+    def waiting(self) -> int:
+        """Sequences that wait for room."""
+        return len(self._waiting)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return bool(self._running or self._waiting)
+
+    def add(self, sequence: S) -> None:
+        """Queue a sequence, first come first served."""
+        self._waiting.append(sequence)
+
+    def abort(self, sequence: S) -> None:
+        """Its client left: the next step drops it and frees its blocks."""
+        sequence.aborted = self._any_aborted = True
+
+    def sequences(self) -> list[S]:
+        """Every unfinished sequence, running ones first."""
+        return [*self._running, *self._waiting]
+
+    def leases(self) -> Iterable[Lease]:
+        """Every lease that may hold blocks, for `KvCache.check`."""
+        return [sequence.lease for sequence in self.sequences()]
+
+    def step(self, now_ns: int) -> StepResult[S]:
+        """Plan and account one step that begins at `now_ns`."""
+        if self._any_aborted:
+            self._drop_aborted()
+        budget, prefill_tokens, preempted = self._advance_running()
+        started: list[S] = []
+        if not preempted:
+            prefill_tokens += self._admit(budget, started, now_ns)
+        emitted: list[S] = []
+        finished: list[S] = []
+        batch = len(self._running)
+        for sequence in self._running:
+            self.cache.commit(sequence.lease, sequence.computed)
+            if sequence.computed == sequence.prompt_tokens + sequence.emitted:
+                sequence.emitted += 1
+                emitted.append(sequence)
+                if sequence.emitted == sequence.output_tokens:
+                    finished.append(sequence)
+        if finished:
+            for sequence in finished:
+                self.cache.close(sequence.lease)
+            self._running = [s for s in self._running if s.emitted < s.output_tokens]
+        duration_ns = self._pace.duration_ns(prefill_tokens, batch) if batch else 0
+        return StepResult(duration_ns, emitted, finished, started, prefill_tokens, batch)
+
+    def _advance_running(self) -> tuple[int, int, bool]:
+        budget = self._max_tokens
+        prefill_tokens = 0
+        preempted = False
+        index = 0
+        while index < len(self._running) and budget > 0:
+            sequence = self._running[index]
+            lacks = sequence.prompt_tokens + sequence.emitted - sequence.computed
+            count = min(lacks, budget)
+            while not self.cache.grow(sequence.lease, sequence.computed + count):
+                preempted = True
+                victim = self._running.pop()
+                self._preempt(victim)
+                if victim is sequence:
+                    break
+            else:
+                sequence.computed += count
+                budget -= count
+                if lacks > 1 or sequence.emitted == 0:
+                    prefill_tokens += count
+                index += 1
+        return budget, prefill_tokens, preempted
+
+    def _admit(self, budget: int, started: list[S], now_ns: int) -> int:
+        prefill_tokens = 0
+        while self._waiting and budget > 0 and len(self._running) < self._max_seqs:
+            sequence = self._waiting[0]
+            total = sequence.prompt_tokens + sequence.emitted
+            cached = self.cache.held(sequence.lease, total - 1)  # the last token is always computed
+            count = min(total - cached, budget)
+            if not self.cache.open(sequence.lease, cached, cached + count):
+                break
+            self._waiting.popleft()
+            self._running.append(sequence)
+            sequence.computed = cached + count
+            budget -= count
+            prefill_tokens += count
+            if sequence.scheduled_ns < 0:
+                sequence.scheduled_ns = now_ns
+                sequence.cached_tokens = cached
+                self.queried_tokens += sequence.prompt_tokens
+                self.hit_tokens += cached
+                started.append(sequence)
+        return prefill_tokens
+
+    def _preempt(self, sequence: S) -> None:
+        self.cache.close(sequence.lease)
+        sequence.computed = 0
+        sequence.preemptions += 1
+        self.preemptions += 1
+        self._waiting.appendleft(sequence)
+
+    def _drop_aborted(self) -> None:
+        self._any_aborted = False
+        for sequence in self._running:
+            if sequence.aborted:
+                self.cache.close(sequence.lease)
+        self._running = [s for s in self._running if not s.aborted]
+        if any(s.aborted for s in self._waiting):
+            self._waiting = deque(s for s in self._waiting if not s.aborted)

@@ -1,0 +1,183 @@
+"""Laws of continuous batching: nothing lost, nobody starves, the cache saves work, the seed decides time."""
+
+from dataclasses import dataclass
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.kv_cache import KvCache
+from emulator.pace import Pace
+from emulator.params import EngineParams
+from emulator.scheduler import Scheduler, Sequence
+
+
+@dataclass(frozen=True)
+class Load:
+    """One sequence to be."""
+
+    prompt: tuple[int, ...]
+    output: int
+    at_step: int
+    abort_at: int | None = None
+
+
+def params(blocks: int = 16, seqs: int = 4, tokens: int = 16, seed: int = 0) -> EngineParams:
+    return EngineParams(
+        block_size=4,
+        num_blocks=blocks,
+        max_model_len=blocks * 4,
+        max_num_seqs=seqs,
+        max_num_batched_tokens=tokens,
+        seed=seed,
+    )
+
+
+def scheduler_of(p: EngineParams) -> Scheduler[Sequence]:
+    return Scheduler(p, KvCache(p.num_blocks, p.block_size), Pace(p, Random(p.seed)))
+
+
+def sequence(scheduler: Scheduler[Sequence], prompt: tuple[int, ...], output: int, at: int = 0) -> Sequence:
+    lease = scheduler.cache.lease((*prompt, *range(1000, 1000 + output)))
+    return Sequence(lease, len(prompt), output, at)
+
+
+def run(p: EngineParams, loads: list[Load]) -> list[tuple[int, tuple[int, ...], int, int]]:
+    """Every step to the end: (duration, who emitted, prefill tokens, batch), the books checked at each."""
+    scheduler = scheduler_of(p)
+    lives: dict[int, Sequence] = {}
+    history: list[tuple[int, tuple[int, ...], int, int]] = []
+    now = 0
+    for step in range(20_000):
+        for number, load in enumerate(loads):
+            if load.at_step == step:
+                lives[number] = sequence(scheduler, load.prompt, load.output, now)
+                scheduler.add(lives[number])
+            if load.abort_at is not None and load.abort_at == step - load.at_step:
+                scheduler.abort(lives[number])
+        result = scheduler.step(now)
+        now += result.duration_ns
+        numbers = tuple(n for n, live in lives.items() if live in result.emitted)
+        history.append((result.duration_ns, numbers, result.prefill_tokens, result.batch))
+        scheduler.cache.check(scheduler.leases())
+        assert result.batch <= p.max_num_seqs
+        assert result.prefill_tokens <= p.max_num_batched_tokens
+        if not scheduler.has_work and step > max((load.at_step for load in loads), default=0):
+            break
+    assert scheduler.cache.free_blocks == p.num_blocks, "every block came back"
+    for number, live in lives.items():
+        if loads[number].abort_at is None:
+            assert live.emitted == loads[number].output, "everyone got all its tokens"
+            assert sum(number in numbers for _, numbers, _, _ in history) == live.emitted
+    return history
+
+
+LOADS = st.lists(
+    st.builds(
+        Load,
+        st.lists(st.integers(0, 1), min_size=1, max_size=30).map(tuple),
+        st.integers(1, 30),
+        st.integers(0, 20),
+        st.none() | st.integers(0, 10),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(LOADS, st.integers(16, 30), st.integers(1, 6), st.integers(1, 40))
+def test_all_are_served_and_all_blocks_return(loads: list[Load], blocks: int, seqs: int, tokens: int) -> None:
+    run(params(blocks, seqs, tokens), loads)
+
+
+@settings(max_examples=30, deadline=None)
+@given(LOADS, st.integers(0, 5))
+def test_equal_seeds_give_equal_time(loads: list[Load], seed: int) -> None:
+    assert run(params(seed=seed), loads) == run(params(seed=seed), loads)
+
+
+def test_the_queue_is_first_come_first_served() -> None:
+    loads = [Load((number,) * 8, 4, 0) for number in range(10)]
+    history = run(params(blocks=64, seqs=2, tokens=64), loads)
+    firsts = [number for _, numbers, _, _ in history for number in numbers]
+    order = list(dict.fromkeys(firsts))
+    assert order == sorted(order)
+
+
+def test_a_cached_prefix_is_not_computed_again() -> None:
+    scheduler = scheduler_of(params(blocks=32, tokens=64))
+    prompt = tuple(range(20))
+    scheduler.add(sequence(scheduler, prompt, 1))
+    assert scheduler.step(0).prefill_tokens == 20
+    again = sequence(scheduler, (*prompt, 77), 1)
+    scheduler.add(again)
+    assert scheduler.step(1).prefill_tokens == 1
+    assert (again.cached_tokens, scheduler.queried_tokens, scheduler.hit_tokens) == (20, 41, 20)
+
+
+def test_the_whole_prompt_is_never_a_hit() -> None:
+    scheduler = scheduler_of(params(blocks=32, tokens=64))
+    for _ in range(2):
+        scheduler.add(sequence(scheduler, tuple(range(20)), 1))
+        result = scheduler.step(0)
+    assert result.prefill_tokens == 4 and len(result.finished) == 1
+
+
+def test_a_long_prompt_is_cut_into_chunks_that_share_steps_with_decoding() -> None:
+    scheduler = scheduler_of(params(blocks=64, tokens=10))
+    talking = sequence(scheduler, (1, 2), 20)
+    scheduler.add(talking)
+    scheduler.step(0)
+    reading = sequence(scheduler, tuple(range(40)), 1)
+    scheduler.add(reading)
+    steps = [scheduler.step(1) for _ in range(5)]
+    assert [result.prefill_tokens for result in steps] == [9, 9, 9, 9, 4]
+    assert all(talking in result.emitted for result in steps)
+    assert [reading in result.emitted for result in steps] == [False] * 4 + [True]
+
+
+def test_when_blocks_run_out_the_youngest_gives_way_and_still_ends() -> None:
+    p = params(blocks=10, seqs=4, tokens=40)
+    scheduler = scheduler_of(p)
+    lives = [sequence(scheduler, (number,) * 8, 16) for number in range(3)]
+    for live in lives:
+        scheduler.add(live)
+    finished: list[Sequence] = []
+    for step in range(200):
+        finished.extend(scheduler.step(step).finished)
+    assert scheduler.preemptions > 0
+    assert finished[0] is lives[0] and lives[0].preemptions == 0
+    assert set(finished) == set(lives) and all(live.emitted == 16 for live in lives)
+
+
+def test_an_aborted_sequence_leaves_at_the_next_step() -> None:
+    scheduler = scheduler_of(params())
+    running, waiting = sequence(scheduler, (1,) * 8, 9), sequence(scheduler, (2,) * 8, 9)
+    scheduler.add(running)
+    scheduler.step(0)
+    scheduler.add(waiting)
+    scheduler.abort(running)
+    scheduler.abort(waiting)
+    result = scheduler.step(1)
+    assert not result.emitted and result.duration_ns == 0 and not scheduler.has_work
+    assert scheduler.cache.free_blocks == 16
+
+
+def test_steps_grow_with_the_batch_and_with_uncached_prompt_tokens() -> None:
+    p = EngineParams(jitter=0.0, hiccup_rate=0.0, base_ms=6.0, ms_per_prefill_token=0.02, ms_per_seq=0.05)
+    pace = Pace(p, Random(0))
+    assert pace.duration_ns(0, 0) == 6_000_000
+    assert pace.duration_ns(0, 40) == 8_000_000
+    assert pace.duration_ns(500, 40) == 18_000_000
+
+
+def test_jitter_leaves_the_mean_and_speed_divides_it() -> None:
+    def mean_ms(**changes: float) -> float:
+        p = EngineParams(jitter=0.1, hiccup_rate=0.0, **changes)  # type: ignore[arg-type]
+        pace = Pace(p, Random(1))
+        return sum(pace.duration_ns(0, 0) for _ in range(4000)) / 4000 / 1e6
+
+    assert abs(mean_ms() - 6.0) < 0.05
+    assert abs(mean_ms(speed=2.0) - 3.0) < 0.03
+    assert abs(mean_ms(slow=1.5) - 9.0) < 0.08
