@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable
+from typing import cast
 
 import msgpack
 
@@ -58,8 +59,7 @@ class _Worker(asyncio.Protocol):
         self._unpacker = msgpack.Unpacker(max_buffer_size=inlet.buffer_bytes)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         self._inlet.connections.add(self)
 
     def data_received(self, data: bytes) -> None:

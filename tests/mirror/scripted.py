@@ -1,0 +1,154 @@
+"""Engines that do as they are told."""
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@dataclass(slots=True)
+class Request:
+    """What an engine received."""
+
+    line: bytes
+    headers: dict[str, str]
+    body: bytes
+    nth: int  # of its connection, from 0
+    raw: bytes
+
+
+Script = Callable[[Request, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class Engine:
+    """A running scripted engine."""
+
+    url: str = ""
+    requests: list[Request] = field(default_factory=list)
+    left_early: int = 0  # answers the other side did not read to the end
+    finished: int = 0
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def tokens(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Eight tokens, a usage event and [DONE]."""
+    writer.write(SSE_HEAD)
+    for k in range(8):
+        writer.write(chunk(b'data: {"choices":[{"delta":{"content":"t%d "}}]}\n\n' % k))
+        await writer.drain()
+        await asyncio.sleep(0)
+    writer.write(chunk(b'data: {"choices":[],"usage":{"completion_tokens":8}}\n\n'))
+    writer.write(chunk(b"data: [DONE]\n\n") + b"0\r\n\r\n")
+    await writer.drain()
+
+
+async def hang(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Accepts and never answers."""
+    await asyncio.sleep(60)
+
+
+async def stall(request: Request, writer: asyncio.StreamWriter) -> None:
+    """One token and then nothing."""
+    writer.write(SSE_HEAD + chunk(b"data: {}\n\n"))
+    await asyncio.sleep(60)
+
+
+async def reset(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Two tokens, then RST."""
+    writer.write(SSE_HEAD + chunk(b"data: {}\n\n") * 2)
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+    raise ConnectionResetError
+
+
+async def flood(request: Request, writer: asyncio.StreamWriter) -> None:
+    """One gigabyte, as fast as it is read."""
+    writer.write(SSE_HEAD)
+    for _ in range(16384):
+        writer.write(chunk(b"x" * 65536))
+        await writer.drain()
+
+
+async def drip(request: Request, writer: asyncio.StreamWriter) -> None:
+    """A byte now and then, for ever."""
+    writer.write(SSE_HEAD)
+    while True:
+        writer.write(chunk(b"x"))
+        await writer.drain()
+        await asyncio.sleep(0.01)
+
+
+async def nonsense(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Not HTTP."""
+    writer.write(b"\x16\x03\x01 what?\r\n\r\n")
+    await writer.drain()
+
+
+async def busy(request: Request, writer: asyncio.StreamWriter) -> None:
+    """A refusal in good form."""
+    body = b'{"error":"busy"}'
+    head = b"HTTP/1.1 503 Busy\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    writer.write(head + body)
+    await writer.drain()
+
+
+async def leaves_kept_connections(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Answers the first request of a connection; closes on the second as if it had just been closing."""
+    if request.nth > 0:
+        raise ConnectionResetError
+    await tokens(request, writer)
+
+
+@asynccontextmanager
+async def engine(script: Script) -> AsyncIterator[Engine]:
+    """Run `script` for every request that comes to a port of its own."""
+    running = Engine()
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        nth = 0
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                line, *lines = head[:-4].split(b"\r\n")
+                headers = {
+                    k.decode().lower(): v.strip().decode() for k, _, v in (x.partition(b":") for x in lines)
+                }
+                body = await reader.readexactly(int(headers.get("content-length", "0")))
+                request = Request(line, headers, body, nth, head + body)
+                running.requests.append(request)
+                nth += 1
+                try:
+                    await script(request, writer)
+                    running.finished += 1
+                except OSError:
+                    running.left_early += 1
+                    return
+        except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
+            pass
+        finally:
+            tasks.discard(task)
+            writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    running.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield running
+    finally:
+        server.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

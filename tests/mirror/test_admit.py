@@ -1,0 +1,52 @@
+"""Admission at the shadow process: whole conversations or none, whatever the phase and the load."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.admit import Admission, Phase
+
+phases = st.sampled_from([Phase("calibration"), Phase("live", 1), Phase("paused", 1)])
+copies = st.lists(st.tuples(st.integers(0, 5), phases, st.integers(0, 3), st.booleans()), max_size=60)
+
+
+@given(copies)
+def test_no_turn_is_taken_unless_all_turns_before_it_were(steps: list[tuple[int, Phase, int, bool]]) -> None:
+    admission = Admission(max_inflight=2)
+    turns: dict[int, list[bool]] = {}
+    for root, phase, inflight, room in steps:
+        past = turns.setdefault(root, [])
+        reason = admission.refusal(root, len(past), phase=phase, inflight=inflight, room=room)
+        if reason is None:
+            assert all(past)
+            assert phase.name != "paused" and inflight < 2 and room
+            assert phase.name == "live" or root % 2 == 0 or past
+        past.append(reason is None)
+
+
+def test_a_conversation_keeps_the_reason_it_was_closed_for_until_it_begins_anew() -> None:
+    admission = Admission(max_inflight=1)
+    live = Phase("live")
+    assert admission.refusal(8, 0, phase=live, inflight=1, room=True) == "overload"
+    assert admission.refusal(8, 1, phase=live, inflight=0, room=True) == "overload"
+    assert admission.refusal(8, 0, phase=live, inflight=0, room=True) is None
+    assert admission.refusal(8, 1, phase=live, inflight=0, room=True) is None
+
+
+def test_a_conversation_first_seen_late_joined_late() -> None:
+    admission = Admission(max_inflight=1)
+    assert admission.refusal(8, 2, phase=Phase("live"), inflight=0, room=True) == "joined_late"
+
+
+def test_calibration_takes_even_roots_only() -> None:
+    admission = Admission(max_inflight=1)
+    reasons = [admission.refusal(root, 0, phase=Phase(), inflight=0, room=True) for root in range(4)]
+    assert reasons == [None, "calibration", None, "calibration"]
+
+
+def test_memory_is_bounded() -> None:
+    admission = Admission(max_inflight=1, remember=3)
+    for root in range(0, 20, 2):
+        assert admission.refusal(root, 0, phase=Phase(), inflight=0, room=True) is None
+    late = [admission.refusal(root, 1, phase=Phase(), inflight=0, room=True) for root in (14, 16, 18)]
+    assert late == [None, None, None]
+    assert admission.refusal(0, 1, phase=Phase(), inflight=0, room=True) == "joined_late"
