@@ -1,0 +1,184 @@
+"""What the analysis process knows at this moment, and the one thread on which experiments move forward."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import msgpack
+
+from analysis.course import Course
+from analysis.inbox import Frame, Inbox, Peer
+from analysis.roster import Roster
+
+_FRAMES_A_TURN = 16
+T = TypeVar("T")
+
+
+class Board:
+    """Takes frames from the inbox, moves the courses forward in order, answers what the admin server asks.
+
+    Measuring and ranking run on one thread of their own, in order; the event loop only waits for it, so the
+    admin server answers meanwhile. `notice(event, **values)` is the log.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        courses: Sequence[Course],
+        notice: Callable[..., Any],
+        *,
+        inbox: Inbox | None = None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.version = version
+        self.inbox = inbox or Inbox()
+        self.roster = Roster()
+        self._courses = {course.spec.name: course for course in courses}
+        self._notice = notice
+        self._now_ns = now_ns
+        self._lost: Counter[tuple[str, str]] = Counter()
+        self._told: dict[str, tuple[str, int]] = {}
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
+
+    # What peers send
+
+    def greet(self, peer: Peer) -> None:
+        """Tell a new peer the phase of every experiment that is loaded."""
+        for course in self._courses.values():
+            if course.loaded:
+                peer.tell(msgpack.packb(_phase(course)))
+
+    def take(self, frame: Frame) -> None:
+        """A frame has come. ValueError, KeyError or TypeError when it is malformed."""
+        if frame.kind == "status":
+            self.roster.take(frame.body, self._now_ns())
+        elif frame.kind in ("pair", "books"):
+            experiment = frame.body["experiment"]
+            if experiment not in self._courses:
+                self.inbox.dropped["unknown_experiment"] += 1
+            elif not self.inbox.offer(frame) and frame.kind == "pair":
+                self._lost[experiment, "analysis_inbox_full"] += 1
+        else:
+            self.inbox.dropped["unknown_kind"] += 1
+            return
+        self.inbox.counts[frame.kind] += 1
+
+    # How experiments move
+
+    async def load(self) -> None:
+        """Continue all logs; raises LogError when another process writes one."""
+        for course in self._courses.values():
+            for notice in await self._run(course.load):
+                self._notice("log_notice", experiment=course.spec.name, detail=notice)
+            self._tell_phase(course)
+
+    async def follow(self) -> None:
+        """Work on what comes, for ever."""
+        while True:
+            await self._work(await self.inbox.take())
+
+    async def finish(self, within_s: float) -> None:
+        """Work on what has come already, for at most `within_s` seconds, and close the logs."""
+        try:
+            await asyncio.wait_for(self._work(self.inbox.take_now()), within_s)
+        except TimeoutError:
+            self._notice("inbox_left", frames=self.inbox.waiting)
+        for course in self._courses.values():
+            await self._run(course.close)
+        self._thread.shutdown(wait=False)
+
+    async def _work(self, frames: list[Frame]) -> None:
+        for start in range(0, len(frames), _FRAMES_A_TURN):
+            turn = frames[start : start + _FRAMES_A_TURN]
+            malformed = await self._run(lambda turn=turn: self._advance(turn))  # type: ignore[misc]
+            for peer in malformed:
+                peer.malformed()
+            for name in {frame.body["experiment"] for frame in turn}:
+                self._tell_phase(self._courses[name])
+
+    def _advance(self, frames: list[Frame]) -> list[Peer]:
+        """On the thread: some frames, in order; the peers whose frame turned out to be malformed."""
+        malformed: list[Peer] = []
+        while self._lost:
+            (experiment, reason), n = self._lost.popitem()
+            for _ in range(n):
+                self._courses[experiment].lost(reason)
+        for frame in frames:
+            course = self._courses[frame.body["experiment"]]
+            try:
+                if frame.kind == "pair":
+                    course.pair(frame.body)
+                else:
+                    course.books(frame.body)
+            except (KeyError, TypeError, ValueError) as error:
+                malformed.append(frame.peer)
+                self._refused(course, frame, "analysis_malformed", error)
+            except Exception as error:  # a bug in one measure must not end the others
+                self.inbox.dropped["not_measurable"] += 1
+                self._refused(course, frame, "analysis_not_measurable", error)
+        return malformed
+
+    def _refused(self, course: Course, frame: Frame, reason: str, error: Exception) -> None:
+        if frame.kind == "pair":
+            course.lost(reason)
+        self._notice(reason, experiment=course.spec.name, frame=frame.kind, error=repr(error)[:300])
+
+    def _tell_phase(self, course: Course) -> None:
+        now = (course.phase, course.epoch)
+        if self._told.get(course.spec.name) != now:
+            self._told[course.spec.name] = now
+            self._notice("phase", experiment=course.spec.name, phase=course.phase, epoch=course.epoch)
+            self.inbox.tell(_phase(course))
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # What the admin server asks
+
+    def names(self) -> list[str]:
+        """The experiments' names."""
+        return list(self._courses)
+
+    def rank_version(self, name: str) -> int:
+        """Changes whenever the ranking may have changed."""
+        return self._courses[name].version
+
+    async def ranking(self, name: str) -> dict[str, Any] | None:
+        """The ranking of an experiment as of all frames worked on; None when there is no such experiment."""
+        course = self._courses.get(name)
+        return None if course is None else await self._run(course.ranking)
+
+    def not_ready(self) -> list[str]:
+        """Why traffic should not be sent here now."""
+        return self.roster.not_ready(self._now_ns())
+
+    def status(self) -> dict[str, Any]:
+        """Everything but the rankings, JSON-able."""
+        reasons = self.not_ready()
+        logs = {name: course.log_state for name, course in self._courses.items()}
+        troubles = Counter(self.inbox.dropped)
+        for state in logs.values():
+            troubles["log_records_waiting"] += state["waiting"]
+            troubles["log_records_lost"] += state["lost"]
+        return {
+            "version": self.version,
+            "ready": {"ready": not reasons, "reasons": reasons},
+            "processes": self.roster.processes(self._now_ns()),
+            "experiments": [
+                {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch}
+                for course in self._courses.values()
+            ],
+            "inbox": {"waiting": self.inbox.waiting, "waiting_bytes": self.inbox.waiting_bytes},
+            "frames": dict(sorted(self.inbox.counts.items())),
+            "troubles": {what: n for what, n in sorted(troubles.items()) if n},
+            "logs": logs,
+        }
+
+
+def _phase(course: Course) -> list[Any]:
+    body = {"experiment": course.spec.name, "phase": course.phase, "epoch": course.epoch}
+    return ["phase", body]

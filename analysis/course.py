@@ -1,0 +1,173 @@
+"""How one running experiment is kept: each pair measured, logged, counted, and the ranking made when asked.
+
+Nothing here awaits; `board` runs all of it on one worker thread, so nothing here needs a lock either.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.ledger import Ledger
+from analysis.measure import AnswerMeasure, PairRecord, measure
+from analysis.ranking import Trial
+from analysis.replay import replay
+from analysis.spec import ExperimentSpec
+from analysis.store import NAME, Header, LogError, LogReader, LogWriter, open_log, put_aside
+
+_REBOOT_GAP_NS = 1_000_000_000
+
+
+class Course:
+    """One experiment from its log on: `load` first, then pairs and books as they come.
+
+    `measured` is `analysis.measure.measure`; it is an argument so that the order of things can be tested.
+    """
+
+    def __init__(
+        self,
+        spec: ExperimentSpec,
+        state_dir: Path,
+        *,
+        measured: Callable[[Mapping[str, Any]], PairRecord] = measure,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        self.spec = spec
+        self.version = 0  # grows with every record: a ranking made at the same version is the same ranking
+        self.loaded = False
+        self._path = state_dir / spec.name / NAME
+        self._measured = measured
+        self._now_ns = now_ns
+        self._shift_ns = 0
+        self._trial = Trial(spec)
+        self._ledger = Ledger()
+        self._log: LogWriter | None = None
+        self._ranking: tuple[int, dict[str, Any]] | None = None
+
+    @property
+    def phase(self) -> str:
+        """calibration or live."""
+        return self._trial.phase
+
+    @property
+    def epoch(self) -> int:
+        """Counts changes of the experiment's settings."""
+        return self._trial.epoch
+
+    @property
+    def log_state(self) -> dict[str, Any]:
+        """How the log fares: records written, waiting for disk space, lost; the last error."""
+        log = self._log
+        if log is None:
+            return {"written": 0, "waiting": 0, "lost": 0, "error": None}
+        return {"written": log.written, "waiting": log.waiting, "lost": log.lost, "error": log.error}
+
+    def load(self) -> tuple[str, ...]:
+        """Continue the log, or start one; notices of what was cut off or put aside.
+
+        Raises LogError when another process writes it.
+        """
+        notices: list[str] = []
+        keep_bytes = 0
+        try:
+            opened = open_log(self._path, self.spec)
+            epoch, notices = opened.epoch, list(opened.notices)
+            self._trial = Trial(self.spec, epoch)
+            if opened.past is not None:
+                keep_bytes, epoch = self._continue(opened.past, epoch, notices)
+        except OSError as error:
+            epoch = 1
+            notices.append(f"the log of {self.spec.name} cannot be read or put aside: {error}")
+        self._log = LogWriter(self._path, Header(epoch, self.spec))
+        self._log.open(keep_bytes)
+        self.loaded = True
+        self.version += 1
+        return tuple(notices)
+
+    def _continue(self, past: LogReader, epoch: int, notices: list[str]) -> tuple[int, int]:
+        """Replay `past`; how many bytes of it to keep, and the epoch that goes on."""
+        try:
+            self._ledger, last_ns = replay(past, self._trial)
+        except LogError as error:
+            past.close()
+            epoch, _, more = put_aside(self._path, "unreadable", str(error))
+            notices.extend(more)
+            self._trial, self._ledger = Trial(self.spec, epoch), Ledger()
+            return 0, epoch
+        now_ns = self._now_ns()
+        if last_ns > now_ns:  # the machine was restarted, and its clock with it: go on after the last record
+            self._shift_ns = last_ns - now_ns + _REBOOT_GAP_NS
+        if past.torn_bytes:
+            notices.append(
+                f"cut {past.torn_bytes} bytes of an unfinished record off the log of {self.spec.name}"
+            )
+        return past.end, epoch
+
+    def pair(self, frame: Mapping[str, Any]) -> None:
+        """Measure, log and count one pair. KeyError, TypeError or ValueError when the frame is not a pair."""
+        values = _shifted(self._measured(frame), self._shift_ns).to_map()
+        try:
+            record = PairRecord.from_map(
+                values
+            )  # what a replay will see, so that no log holds what it cannot read
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from error
+        calibrated = self._trial.calibration is not None
+        self._trial.add(record)
+        self._append("pair", values)
+        if not calibrated and (calibration := self._trial.calibration) is not None:
+            self._append("calibrated", calibration)
+        self.version += 1
+
+    def lost(self, reason: str) -> None:
+        """A pair of this experiment could not be used."""
+        self._ledger.lost_here(reason)
+
+    def books(self, frame: Mapping[str, Any]) -> None:
+        """Take the shadow's books so far. KeyError, TypeError or ValueError when the frame is not that."""
+        before = self._ledger.books()
+        dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
+        self._ledger.take(int(frame["admitted"]), int(frame["paired"]), dropped)
+        books = self._ledger.books()
+        if books == before:
+            if self._log is not None and self._log.waiting:
+                self._log.flush()
+            return
+        self._append("books", {"books": books, "ledger": self._ledger.to_map()})
+        self._trial.books(**books)
+        self.version += 1
+
+    def ranking(self) -> dict[str, Any]:
+        """The ranking over all records so far. Do not change it."""
+        if self._ranking is None or self._ranking[0] != self.version:
+            self._ranking = (self.version, self._trial.ranking())
+        return self._ranking[1]
+
+    def close(self) -> None:
+        """Write what waits and let go of the log."""
+        if self._log is not None:
+            self._log.close()
+
+    def _append(self, kind: str, body: Any) -> None:
+        if self._log is not None:
+            self._log.append(kind, body)
+
+
+def _shifted(record: PairRecord, by_ns: int) -> PairRecord:
+    """The record on a clock that runs `by_ns` ahead."""
+    if by_ns == 0:
+        return record
+
+    def moved(answer: AnswerMeasure) -> AnswerMeasure:
+        return replace(answer, sent_ns=answer.sent_ns + by_ns, end_ns=answer.end_ns + by_ns)
+
+    return replace(
+        record,
+        at_ns=record.at_ns + by_ns,
+        received_ns=record.received_ns + by_ns,
+        answers=tuple(moved(answer) for answer in record.answers),
+        production=None if record.production is None else moved(record.production),
+    )

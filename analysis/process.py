@@ -1,0 +1,57 @@
+"""What the analysis process does: listens for observations, keeps the experiments, serves the admin API."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import structlog
+
+from analysis.board import Board
+from analysis.course import Course
+from analysis.inbox import listen
+from analysis.spec import AnalysisSpec
+from analysis.web.app import start_admin
+
+_FINISH_S = 5.0
+
+
+async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
+    """Run until `stop` is set; then finish what has already come, for a few seconds at most.
+
+    Listens on `<run_dir>/observations.sock`, writes the admin server's address to `<run_dir>/admin.addr`.
+    Raises LogError when another Shadowlane writes the same logs, OSError when an address cannot be bound.
+    """
+    log = structlog.get_logger("analysis")
+    run_dir = Path(spec.run_dir)
+    os.makedirs(run_dir, exist_ok=True)
+    courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
+    board = Board(spec.version, courses, log.info)
+    admin = await start_admin(board, spec.admin_host, spec.admin_port)
+    try:
+        _write(run_dir / "admin.addr", f"{admin.host}:{admin.port}")
+        log.info("admin_listening", address=f"{admin.host}:{admin.port}")
+        observations = await listen(run_dir / "observations.sock", board.inbox, board.greet, board.take)
+        try:
+            await board.load()
+            await _until(stop, board)
+        finally:
+            observations.close()
+            for peer in list(board.inbox.peers):
+                peer.close()
+            await board.finish(_FINISH_S)
+    finally:
+        await admin.close()
+
+
+async def _until(stop: asyncio.Event, board: Board) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        follow = tasks.create_task(board.follow(), name="follow the inbox")
+        await stop.wait()
+        follow.cancel()
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: who waits for the file never reads half of it."""
+    half = path.with_suffix(".half")
+    half.write_text(text + "\n")
+    os.replace(half, path)

@@ -1,0 +1,32 @@
+"""How a log becomes a trial again: the same records, in the same order, into the same code."""
+
+import msgspec
+
+from analysis.ledger import Ledger
+from analysis.measure import PairRecord
+from analysis.ranking import Trial
+from analysis.store import LogError, LogReader
+
+
+def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
+    """Feed all records of `past` to `trial`; the ledger as of the last books, and the last instant.
+
+    Raises LogError where the log is damaged or holds a record this version does not know.
+    """
+    ledger = Ledger()
+    number = last_ns = 0
+    try:
+        for kind, body in past:
+            number += 1
+            if kind == "pair":
+                record = PairRecord.from_map(body)
+                last_ns = max(last_ns, record.at_ns)
+                trial.add(record)
+            elif kind == "books":
+                ledger = Ledger.from_map(body["ledger"])
+                trial.books(**body["books"])
+            elif kind == "calibrated" and trial.calibration is None:
+                trial.calibrate(body)
+    except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+        raise LogError(f"record {number} of the log is not one this Shadowlane knows ({error!r})") from error
+    return ledger, last_ns

@@ -1,0 +1,93 @@
+"""What does an experiment's log say?  The ranking by replay, as JSON, as text, as a page."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from analysis.ranking import Trial
+from analysis.replay import replay
+from analysis.report_page import render_html as render_html
+from analysis.store import LogReader
+
+METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
+
+
+def report(log_path: str | Path) -> dict[str, Any]:
+    """The ranking of a log: the same records through the same code as live, so the same ranking.
+
+    An unfinished record at the log's end is left out. Raises LogError, in one line, when the log cannot be
+    used.
+    """
+    past = LogReader(Path(log_path))
+    trial = Trial(past.header.spec, past.header.epoch)
+    try:
+        replay(past, trial)
+    finally:
+        past.close()
+    return trial.ranking()
+
+
+def to_json(value: Any) -> bytes:
+    """JSON with sorted keys; what is not a finite number is null. The same value gives the same bytes."""
+    return msgspec.json.encode(value, enc_hook=_plain, order="deterministic")
+
+
+def _plain(value: Any) -> Any:
+    """numpy's scalars, if any slipped in, as Python's."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise NotImplementedError(f"{type(value).__name__} has no place in JSON")
+
+
+def change(ratio: float | None) -> str:
+    """A ratio as a change in per cent: 0.75 is -25.0 %; – when unknown."""
+    return "–" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def render_text(ranking: Mapping[str, Any]) -> str:
+    """The ranking for a terminal, plain text, at most 110 columns where names are short."""
+    length = f" of {ranking['window_s']:.1f} s" if ranking["window_s"] else ""
+    lines = [
+        f"{ranking['experiment']}  fleet {ranking['fleet']}  {ranking['phase']}  epoch {ranking['epoch']}",
+        f"{ranking['pairs']} pairs, {ranking['windows']} windows{length},"
+        f" α {ranking['alpha']:g}, margin ±{ranking['margin'] * 100:g} %",
+        ranking.get("summary") or "",
+        "",
+    ]
+    width = max([9, *(len(candidate["name"]) for candidate in ranking["candidates"])])
+    lines.append(f" #  {'candidate':<{width}}  metric  verdict      change   interval               outputs")
+    for candidate in sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0)):
+        lines.extend(_candidate_lines(candidate, width))
+    lines.append("")
+    lines.extend(
+        f"{ {True: 'ok  ', False: 'FAIL'}.get(check['ok'], 'open') } {check['name']}: {check['detail']}"
+        for check in ranking["checks"]
+    )
+    books = ranking["books"]
+    dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
+    lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
+    lines.append("production is observed only and is not comparable with control and candidates")
+    return "\n".join(lines) + "\n"
+
+
+def _candidate_lines(candidate: Mapping[str, Any], width: int) -> list[str]:
+    lines = []
+    for place, (key, name) in enumerate(METRICS):
+        said = candidate["verdicts"].get(key)
+        if said is None:
+            continue
+        label = "WITHHELD" if said["withheld"] else said["label"]
+        known = said["lower"] is not None and said["upper"] is not None
+        interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "–"
+        who = (
+            f"{candidate['rank'] or '-':>2}  {candidate['name']:<{width}}"
+            if place == 0
+            else " " * (width + 4)
+        )
+        outputs = candidate["outputs"].get("label", "") if place == 0 else ""
+        why = f"  ({said['withheld']})" if said["withheld"] else ""
+        figures = f"{label:<10}  {change(said['ratio']):>8}  {interval:<21}"
+        lines.append(f"{who}  {name:<6}  {figures}  {outputs}{why}".rstrip())
+    return lines

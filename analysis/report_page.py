@@ -1,0 +1,226 @@
+"""How the report looks: one self-contained page without scripts, which can be saved, printed and sent."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from analysis.report_figures import bar, change, chart, has_series, reach
+
+METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
+ARM_METRICS = (("ttft_ms", "TTFT"), ("itl_ms", "ITL"), ("tpot_ms", "TPOT"), ("e2e_ms", "E2E"))
+OUTPUTS = (
+    "exact_match",
+    "first_divergence",
+    "edit_similarity",
+    "length_ratio",
+    "finish_reason",
+    "tool_calls",
+)
+SIGNS = {"FASTER": "▲", "SLOWER": "▼", "EQUIVALENT": "=", "SAME": "=", "DIVERGES": "≠", "WITHHELD": "!"}
+_STYLE = Path(__file__).parent / "web" / "static" / "report.css"
+_NO_REQUESTS = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def render_html(ranking: Mapping[str, Any]) -> str:
+    """The whole report as one HTML document: no script, no external request, every text escaped."""
+    title = f"{ranking['experiment']}: Shadowlane report"
+    parts = [
+        f"<h1>{escape(str(ranking['experiment']))}</h1>",
+        f"<p class=lead>{escape(ranking.get('summary') or '')}</p>",
+        _facts(ranking),
+        _verdicts(ranking),
+        *(chart(ranking, key, name) for key, name in METRICS if has_series(ranking, key)),
+        _outputs(ranking),
+        _checks(ranking),
+        _latencies(ranking),
+        _books(ranking),
+        _method(ranking),
+        _again(ranking),
+    ]
+    return (
+        "<!doctype html><html lang=en><head><meta charset=utf-8>"
+        '<meta name=viewport content="width=device-width, initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_NO_REQUESTS}">'
+        f'<meta name=color-scheme content="light dark"><link rel=icon href="data:,">'
+        f"<title>{escape(title)}</title><style>{_STYLE.read_text()}</style></head>"
+        f"<body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}"
+
+
+def _badge(label: str) -> str:
+    return f"<span class='badge {escape(label)}'>{SIGNS.get(label, '?')} {escape(label)}</span>"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Sequence[str]], label: str, right_from: int = 99) -> str:
+    """Cells are HTML already; the first of each row is its header."""
+
+    def kind(at: int) -> str:
+        return " class=r" if at >= right_from else ""
+
+    head = "".join(f"<th scope=col{kind(at)}>{cell}</th>" for at, cell in enumerate(heads))
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f"<td{kind(at)}>{cell}</td>" if at else f"<th scope=row>{cell}</th>"
+            for at, cell in enumerate(row)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class=scroll><table aria-label="{escape(label)}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _facts(ranking: Mapping[str, Any]) -> str:
+    window_s = ranking["window_s"]
+    facts = {
+        "Fleet": ranking["fleet"],
+        "Phase": ranking["phase"],
+        "Pairs": ranking["pairs"],
+        "Windows": f"{ranking['windows']}" + (f" of {window_s:.1f} s" if window_s else ""),
+        "Autocorrelation time": "–"
+        if ranking.get("tau_pairs") is None
+        else f"{ranking['tau_pairs']:.1f} pairs",
+        "α": f"{ranking['alpha']:g}",
+        "Margin": f"±{ranking['margin'] * 100:g} %",
+        "Duration": f"{ranking.get('elapsed_s') or 0:.0f} s",
+        "Epoch": ranking["epoch"],
+    }
+    items = "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(str(v))}</dd></div>" for k, v in facts.items())
+    return f"<dl class=facts>{items}</dl>"
+
+
+def _ranked(ranking: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0, c["name"]))
+
+
+def _verdicts(ranking: Mapping[str, Any]) -> str:
+    limit = reach(ranking)
+    rows = [
+        [
+            f"{candidate['rank'] or '–'}. {escape(candidate['name'])}"
+            f"<small>{candidate['n']} answers, {candidate['errors']} errors</small>",
+            *(_verdict(candidate["verdicts"].get(key), ranking["margin"], limit) for key, _ in METRICS),
+            _badge(candidate["outputs"].get("label", "UNDECIDED")),
+        ]
+        for candidate in _ranked(ranking)
+    ]
+    heads = ["Candidate", *(f"{name} vs control" for _, name in METRICS), "Outputs"]
+    scale = f"{change(math.exp(-limit))} to {change(math.exp(limit))}"
+    return (
+        f"<h2>Verdicts</h2>{_table(heads, rows, 'Verdicts')}<p class=note>Change in the geometric mean"
+        f" against control; less is better. Bars run from {scale};"
+        f" the band is the ±{ranking['margin'] * 100:g} % margin.</p>"
+    )
+
+
+def _verdict(said: Mapping[str, Any] | None, margin: float, limit: float) -> str:
+    if said is None:
+        return "–"
+    label = "WITHHELD" if said["withheld"] else str(said["label"])
+    known = said["lower"] is not None and said["upper"] is not None
+    interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "no interval yet"
+    why = f"<small class=why>{escape(said['withheld'])}</small>" if said["withheld"] else ""
+    figure = bar(said, label, margin, limit)
+    return f"{_badge(label)} <b>{change(said['ratio'])}</b>{figure}<small>{interval}</small>{why}"
+
+
+def _outputs(ranking: Mapping[str, Any]) -> str:
+    shown = [key for key in OUTPUTS if any(key in c["outputs"] for c in ranking["candidates"])]
+
+    def cell(said: Mapping[str, Any] | None) -> str:
+        if said is None:
+            return "–"
+        known = said["lower"] is not None and said["upper"] is not None
+        interval = f"{_number(said['lower'])} … {_number(said['upper'])}" if known else "no interval"
+        return (
+            f"{_number(said['value'])}<small>{interval}</small><small>floor {_number(said['floor'])}</small>"
+        )
+
+    rows = [
+        [
+            escape(c["name"]),
+            _badge(c["outputs"].get("label", "UNDECIDED")),
+            *(cell(c["outputs"].get(k)) for k in shown),
+        ]
+        for c in _ranked(ranking)
+    ]
+    heads = ["Candidate", "Outputs", *(key.replace("_", " ") for key in shown)]
+    note = "The floor is how well control agrees with itself when asked twice: no candidate can do better."
+    return f"<h2>Output agreement</h2>{_table(heads, rows, 'Output agreement', 2)}<p class=note>{note}</p>"
+
+
+def _checks(ranking: Mapping[str, Any]) -> str:
+    said = {True: "<span class='badge ok'>✓ passed</span>", False: "<span class='badge no'>✕ failed</span>"}
+    open_ = "<span class='badge none'>… open</span>"
+    rows = [
+        [escape(check["name"].replace("_", " ")), said.get(check["ok"], open_), escape(check["detail"] or "")]
+        for check in ranking["checks"]
+    ]
+    return f"<h2>Can this be trusted?</h2>{_table(['Check', 'Result', 'Why'], rows, 'Checks')}"
+
+
+def _latencies(ranking: Mapping[str, Any]) -> str:
+    arms = [*((escape(c["name"]), c) for c in _ranked(ranking)), ("control", ranking["control"])]
+    arms.append(("production <small>observed only, not comparable</small>", ranking["production"]))
+    rows = []
+    for name, arm in arms:
+        if not arm:
+            continue
+        figures = [arm.get(key) or {} for key, _ in ARM_METRICS]
+        cells = [f"{_number(f.get('p50'), 1)} / {_number(f.get('p95'), 1)}" for f in figures]
+        rows.append([name, str(arm["n"]), str(arm["errors"]), *cells])
+    heads = ["Arm", "Answers", "Errors", *(name for _, name in ARM_METRICS)]
+    note = "Median / 95th percentile in ms. Candidates compare with control only."
+    return f"<h2>Latencies</h2>{_table(heads, rows, 'Latencies', 1)}<p class=note>{note}</p>"
+
+
+def _books(ranking: Mapping[str, Any]) -> str:
+    books = ranking["books"]
+    dropped = sorted(books["dropped"].items(), key=lambda item: (-item[1], item[0]))
+    lost = sum(n for _, n in dropped)
+    rest = books["admitted"] - books["paired"] - lost
+    text = f"{books['admitted']} admitted = {books['paired']} paired + {lost} dropped"
+    text += (
+        f" + {rest} in flight" if rest > 0 else f" ({-rest} too many: the books do not close)" if rest else ""
+    )
+    rows = [[escape(reason.replace("_", " ")), str(n)] for reason, n in dropped]
+    table = _table(["Dropped because", "Copies"], rows, "Copies dropped", 1) if rows else ""
+    return f"<h2>Books of the copies</h2><p>{text}</p>{table}"
+
+
+def _method(ranking: Mapping[str, Any]) -> str:
+    alpha, margin = f"{ranking['alpha']:g}", f"{ranking['margin'] * 100:g} %"
+    sentences = (
+        "Whole conversations sampled from production are copied to the control, which runs production's own"
+        " configuration, and to every candidate at the same moment and in random order; production is only"
+        " observed.",
+        "In a calibration phase the control is compared with itself, which fixes the window length from the"
+        " pairs' autocorrelation and says how much outputs differ without any change of configuration.",
+        "For each pair and metric the log ratio of candidate to control is taken, and the mean over a window"
+        " of consecutive pairs is one statistical unit.",
+        f"The interval is a confidence sequence at α = {alpha} shared by all candidates, valid however"
+        f" often it is looked at: FASTER and SLOWER mean that all of it lies beyond the"
+        f" ±{margin} margin, EQUIVALENT that all of it lies within.",
+        "An error counts against its arm and is never left out,"
+        " and a verdict is withheld, with the reason, when"
+        " a check on load, timing, warm-up or books fails.",
+    )
+    return f"<h2>Method</h2><p class=text>{' '.join(sentences)}</p>"
+
+
+def _again(ranking: Mapping[str, Any]) -> str:
+    name = escape(str(ranking["experiment"]))
+    return (
+        "<h2>To reproduce</h2><p class=text>The experiment's log holds every measure this page is made of,"
+        " and no text. Replaying it gives the same figures, byte for byte:</p>"
+        f"<pre>shadowlane report {name} --html report.html</pre>"
+    )

@@ -1,0 +1,284 @@
+"""How an experiment's records are kept: an append-only msgpack log, one write a record.
+
+The file is a stream of msgpack objects `[kind, body]`: first `["experiment", {"format", "epoch", "spec"}]`,
+then `pair` (measures, no text), `calibrated` and `books`. A record that a kill or a power cut left unfinished
+at the end is a torn tail: readers stop before it, the writer cuts it off. Anything else that is not a record
+is damage.
+"""
+
+import fcntl
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import msgpack
+
+from analysis.spec import ExperimentSpec
+
+FORMAT = 1
+NAME = "log.msgpack"
+_READ_BYTES = 1 << 20
+_RECORD_BYTES = 64 << 20
+
+
+class LogError(Exception):
+    """A log cannot be used; the one-line text says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a log is of."""
+
+    epoch: int
+    spec: ExperimentSpec
+
+
+class LogReader:
+    """The records of one log, in order.
+
+    Raises LogError when the file is no log of this format, at once or where the damage is. Once read to the
+    end, `end` is the length in bytes of what is whole and `torn_bytes` what follows it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise LogError(f"{path} cannot be read: {error.strerror}; give an experiment's {NAME}") from error
+        self._unpacker = msgpack.Unpacker(
+            self._file, read_size=_READ_BYTES, max_buffer_size=_RECORD_BYTES, use_list=True
+        )
+        self.size = os.fstat(self._file.fileno()).st_size
+        self.end = 0
+        try:
+            self.header = self._read_header()
+        except LogError:
+            self._file.close()
+            raise
+
+    @property
+    def torn_bytes(self) -> int:
+        """Bytes after the last whole record."""
+        return self.size - self.end
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        try:
+            while (record := self._next()) is not None:
+                yield record
+            self.size = max(self.end, os.fstat(self._file.fileno()).st_size)
+        finally:
+            self._file.close()
+
+    def _next(self) -> tuple[str, Any] | None:
+        """The next record; None at the end or before a torn tail."""
+        try:
+            record = self._unpacker.unpack()
+        except msgpack.OutOfData:
+            return None
+        except (ValueError, msgpack.UnpackException) as error:
+            raise self._damaged() from error
+        if isinstance(record, list) and len(record) == 2 and isinstance(record[0], str):
+            self.end = self._unpacker.tell()
+            return record[0], record[1]
+        if self._only_zeros_follow():
+            return None
+        raise self._damaged()
+
+    def _damaged(self) -> LogError:
+        return LogError(f"{self._path} is damaged at byte {self.end}: move it aside, or restore a copy of it")
+
+    def _only_zeros_follow(self) -> bool:
+        """After a power cut a file system may have grown the file without having written to it."""
+        with self._path.open("rb") as again:
+            again.seek(self.end)
+            while chunk := again.read(_READ_BYTES):
+                if chunk.strip(b"\0"):
+                    return False
+        return True
+
+    def _read_header(self) -> Header:
+        foreign = f"{self._path} is not a Shadowlane log: give the {NAME} in <state_dir>/<experiment>/"
+        try:
+            first = self._next()
+        except LogError as error:
+            raise LogError(foreign) from error
+        if first is None:
+            raise LogError(
+                f"{self._path} holds no whole record: run the experiment again, or give another log"
+            )
+        kind, body = first
+        if kind != "experiment" or not isinstance(body, dict) or "format" not in body:
+            raise LogError(foreign)
+        if body["format"] != FORMAT:
+            reads = f"this Shadowlane reads format {FORMAT}"
+            raise LogError(
+                f"{self._path} has format {body['format']}, {reads}: use the version that wrote it"
+            )
+        try:
+            return Header(int(body["epoch"]), _spec(body["spec"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise LogError(
+                f"{self._path} has an experiment this Shadowlane does not know: {error}"
+            ) from error
+
+
+def _spec(body: Mapping[str, Any]) -> ExperimentSpec:
+    known = {field.name for field in fields(ExperimentSpec)}
+    if unknown := sorted(set(body) - known):
+        raise ValueError(f"unknown setting {unknown[0]!r}")
+    return ExperimentSpec(**{**body, "candidates": tuple(body["candidates"])})
+
+
+class LogWriter:
+    """Appends records to one log; each reaches the operating system before `append` returns, or waits.
+
+    A full disk never raises: records wait in memory, up to `backlog_bytes`, and are written in order once
+    there is room; beyond that the new ones are lost and counted. Then a replay no longer equals the live
+    ranking, and `lost` says so.
+    """
+
+    def __init__(self, path: Path, header: Header, *, backlog_bytes: int = 8 << 20) -> None:
+        self._path = path
+        self._backlog_bytes = backlog_bytes
+        self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._fd = -1
+        self._size = 0  # how much of the file is whole records; also what an opening that failed must keep
+        self.written = 0
+        self.lost = 0
+        self.error: str | None = None
+        self._header = msgpack.packb(
+            ["experiment", {"format": FORMAT, "epoch": header.epoch, "spec": asdict(header.spec)}]
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Records not yet written."""
+        return len(self._waiting)
+
+    def open(self, keep_bytes: int = 0) -> None:
+        """Open for appending after the first `keep_bytes`; what follows them is cut off.
+
+        Raises LogError when another process writes this log.
+        """
+        self._size = keep_bytes
+        try:
+            self._open()
+        except OSError as error:
+            self.error = error.strerror or str(error)
+
+    def append(self, kind: str, body: Any) -> None:
+        """Write one record."""
+        record: bytes = msgpack.packb([kind, body])
+        if self._waiting and self._waiting_bytes + len(record) > self._backlog_bytes:
+            self.lost += 1
+            return
+        self._waiting.append(record)
+        self._waiting_bytes += len(record)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as far as the disk takes it."""
+        try:
+            if self._fd < 0:
+                self._open()
+            while self._waiting:
+                self._write(self._waiting[0])
+                self._waiting_bytes -= len(self._waiting.popleft())
+                self.written += 1
+            self.error = None
+        except (OSError, LogError) as error:
+            self.error = getattr(error, "strerror", None) or str(error)
+
+    def close(self) -> None:
+        """Write what waits and let go of the file."""
+        self.flush()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(fd, self._size)
+            self._fd = fd
+            if self._size == 0:
+                self._write(self._header)
+        except OSError as error:
+            self._fd = -1
+            os.close(fd)
+            if isinstance(error, BlockingIOError):
+                text = f"{self._path} is being written by another Shadowlane: set another state_dir"
+                raise LogError(text) from error
+            raise
+
+    def _write(self, record: bytes) -> None:
+        """All of `record` or nothing of it."""
+        done = 0
+        try:
+            while done < len(record):
+                done += os.write(self._fd, memoryview(record)[done:])
+        except OSError:
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += done
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A log ready to be continued: its epoch, the past to replay (None: none), what had to be done."""
+
+    epoch: int
+    past: LogReader | None
+    notices: tuple[str, ...]
+
+
+def open_log(path: Path, spec: ExperimentSpec) -> Opened:
+    """How to go on: continue a log of the same `spec`, or put another one aside and start a new epoch."""
+    if not path.exists():
+        return Opened(_last_epoch(path) + 1, None, ())
+    try:
+        past = LogReader(path)
+    except LogError as error:
+        if path.stat().st_size == 0:
+            return Opened(_last_epoch(path) + 1, None, ())
+        return Opened(*put_aside(path, "unreadable", str(error)))
+    if past.header.spec == spec:
+        return Opened(past.header.epoch, past, ())
+    past.close()
+    return Opened(*put_aside(path, f"epoch-{past.header.epoch}", "the experiment's settings have changed"))
+
+
+def put_aside(path: Path, mark: str, why: str) -> tuple[int, None, tuple[str, ...]]:
+    """Rename the log so that nothing is lost; the number of the epoch that starts instead, and a notice."""
+    last = _last_epoch(path)
+    target = path.with_name(f"log.{mark}.msgpack")
+    n = 1
+    while target.exists():
+        n += 1
+        target = path.with_name(f"log.{mark}-{n}.msgpack")
+    path.rename(target)
+    return last + 1, None, (f"{why}: kept as {target.name}, epoch {last + 1} starts",)
+
+
+def _last_epoch(path: Path) -> int:
+    """The highest epoch among the logs in this log's folder, 0 where there is none."""
+    last = 0
+    for log in sorted(path.parent.glob("log*.msgpack")):
+        try:
+            past = LogReader(log)
+        except LogError:
+            continue
+        past.close()
+        last = max(last, past.header.epoch)
+    return last

@@ -1,0 +1,115 @@
+"""Is it alive, is it ready, and what do the counters say?  /livez, /readyz, /metrics."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from analysis.web.source import SOURCE
+
+
+async def livez(_request: web.Request) -> web.Response:
+    """200 as long as this process answers."""
+    return web.json_response({"alive": True})
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """200 when a worker has just reported and every fleet has an engine up; else 503 with the reasons."""
+    reasons = request.app[SOURCE].not_ready()
+    return web.json_response({"ready": not reasons, "reasons": reasons}, status=503 if reasons else 200)
+
+
+async def metrics(request: web.Request) -> web.Response:
+    """All processes' metrics in Prometheus' text format, this process's own computed now."""
+    source = request.app[SOURCE]
+    rankings = [r for name in source.names() if (r := await source.ranking(name)) is not None]
+    body = await asyncio.to_thread(_exposition, source.status(), rankings)
+    return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _exposition(status: Mapping[str, Any], rankings: list[dict[str, Any]]) -> bytes:
+    registry = CollectorRegistry()
+    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    if folder and os.path.isdir(folder):
+        MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    registry.register(_Own(status, rankings))
+    return generate_latest(registry)
+
+
+class _Own(Collector):
+    """This process's figures. Computed when scraped: metric objects would write into the workers' files."""
+
+    def __init__(self, status: Mapping[str, Any], rankings: list[dict[str, Any]]) -> None:
+        self._status = status
+        self._rankings = rankings
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._process()
+        yield from self._experiments()
+
+    def _process(self) -> Iterator[Metric]:
+        frames = CounterMetricFamily(
+            "shadowlane_analysis_frames", "Observation frames taken, by kind.", labels=["kind"]
+        )
+        for kind, n in self._status["frames"].items():
+            frames.add_metric([kind], n)
+        yield frames
+        troubles = GaugeMetricFamily(
+            "shadowlane_analysis_troubles", "Frames dropped and log records waiting or lost.", labels=["what"]
+        )
+        for what, n in self._status["troubles"].items():
+            troubles.add_metric([what], n)
+        yield troubles
+        waiting = self._status["inbox"]["waiting"]
+        yield GaugeMetricFamily(
+            "shadowlane_analysis_inbox_frames", "Frames not yet worked on.", value=waiting
+        )
+
+    def _experiments(self) -> Iterator[Metric]:
+        pairs = GaugeMetricFamily(
+            "shadowlane_experiment_pairs", "Pairs of the current epoch.", labels=["experiment"]
+        )
+        live = GaugeMetricFamily(
+            "shadowlane_experiment_live", "1 when live, 0 while calibrating.", labels=["experiment"]
+        )
+        copies = GaugeMetricFamily(
+            "shadowlane_experiment_copies",
+            "Copies admitted, paired, and dropped by reason.",
+            labels=["experiment", "fate", "reason"],
+        )
+        ratio = GaugeMetricFamily(
+            "shadowlane_verdict_ratio",
+            "Candidate over control, geometric mean; bound is value, lower or upper.",
+            labels=["experiment", "candidate", "metric", "bound"],
+        )
+        verdict = GaugeMetricFamily(
+            "shadowlane_verdict",
+            "1 for the label a verdict has now.",
+            labels=["experiment", "candidate", "metric", "label"],
+        )
+        for ranking in self._rankings:
+            name = ranking["experiment"]
+            pairs.add_metric([name], ranking["pairs"])
+            live.add_metric([name], float(ranking["phase"] == "live"))
+            books = ranking["books"]
+            copies.add_metric([name, "admitted", ""], books["admitted"])
+            copies.add_metric([name, "paired", ""], books["paired"])
+            for reason, n in books["dropped"].items():
+                copies.add_metric([name, "dropped", reason], n)
+            for candidate in ranking["candidates"]:
+                for metric, said in candidate["verdicts"].items():
+                    who = [name, candidate["name"], metric]
+                    verdict.add_metric([*who, said["label"]], 1)
+                    for bound, key in (("value", "ratio"), ("lower", "lower"), ("upper", "upper")):
+                        if said.get(key) is not None:
+                            ratio.add_metric([*who, bound], said[key])
+        yield from (pairs, live, copies, ratio, verdict)

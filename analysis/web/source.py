@@ -1,0 +1,27 @@
+"""What the admin server shows: the questions it asks of the process it runs in."""
+
+from typing import Any, Protocol
+
+from aiohttp import web
+
+
+class Source(Protocol):
+    """Answers from the present state; `board.Board` is the one in production."""
+
+    def status(self) -> dict[str, Any]:
+        """Processes, experiments, inbox, logs, troubles: JSON-able."""
+
+    def not_ready(self) -> list[str]:
+        """Why traffic should not be sent here; empty when it may be."""
+
+    def names(self) -> list[str]:
+        """The experiments' names."""
+
+    def rank_version(self, name: str) -> int:
+        """Changes whenever the ranking may have changed."""
+
+    async def ranking(self, name: str) -> dict[str, Any] | None:
+        """An experiment's ranking now; None when there is no such experiment."""
+
+
+SOURCE: web.AppKey[Source] = web.AppKey("source", Source)

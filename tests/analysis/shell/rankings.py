@@ -1,0 +1,148 @@
+"""Rankings shaped as a trial shows them, for what only displays them; the figures are made up."""
+
+import math
+import random
+from typing import Any
+
+ARMS = {"fp8-kv": 0.81, "fp8-again": 0.995, "spec-ngram": 1.14}
+
+
+def status(*, engine_up: bool = True, experiments: int = 1) -> dict[str, Any]:
+    """A status with one worker, two engines, and the shadow."""
+    engines = [
+        {
+            "fleet": "llama-3.1-70b",
+            "id": n,
+            "url": f"http://10.0.0.{5 + n}:8000",
+            "kind": "vllm",
+            "up": engine_up or n == 0,
+            "inflight": 7 + 4 * n,
+            "models": ["llama-3.1-70b"],
+            "error": None if engine_up or n == 0 else "connection refused",
+        }
+        for n in range(2)
+    ]
+    spec = {
+        "name": "fp8-kv-cache",
+        "fleet": "llama-3.1-70b",
+        "candidates": list(ARMS),
+        "calibration_pairs": 100,
+        "calibration_s": 20.0,
+    }
+    fresh = {"fresh": True, "age_s": 0, "draining": False, "listening": True}
+    return {
+        "version": "0.1.0",
+        "ready": {"ready": True, "reasons": []},
+        "processes": [{"process": "shadow", **fresh}, {"process": "worker-0", **fresh, "engines": engines}],
+        "experiments": [spec] * experiments,
+        "inbox": {"waiting": 0, "waiting_bytes": 0},
+        "frames": {"pair": 4211},
+        "troubles": {},
+        "logs": {},
+    }
+
+
+def _quantiles(p50: float) -> dict[str, float]:
+    return {"p50": p50, "p95": p50 * 2.6}
+
+
+def _arm(name: str, ratio: float, n: int, errors: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "n": n,
+        "errors": errors,
+        "ttft_ms": _quantiles(183.0 * ratio),
+        "itl_ms": _quantiles(21.7 * ratio),
+        "tpot_ms": _quantiles(22.4 * ratio),
+        "e2e_ms": _quantiles(3350.0 * ratio),
+    }
+
+
+def _verdict(ratio: float, half: float, windows: int) -> dict[str, Any]:
+    lower, upper = ratio * math.exp(-half), ratio * math.exp(half)
+    label = "FASTER" if upper < 1 / 1.03 else "SLOWER" if lower > 1.03 else "UNDECIDED"
+    if lower > 1 / 1.03 and upper < 1.03:
+        label = "EQUIVALENT"
+    return {
+        "label": label,
+        "ratio": ratio,
+        "lower": lower,
+        "upper": upper,
+        "units": windows,
+        "progress": 1.0 if label != "UNDECIDED" else 0.62,
+        "spread": half,
+        "promotable": label == "FASTER",
+        "withheld": None,
+    }
+
+
+def _score(value: float, floor: float) -> dict[str, float]:
+    return {"value": value, "lower": value - 0.02, "upper": value + 0.02, "floor": floor}
+
+
+def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = None) -> dict[str, Any]:
+    """Three candidates: one faster, one like control, one slower and not sure about TTFT."""
+    rng = random.Random(7)
+    candidates = []
+    for rank, (name, ratio) in enumerate(ARMS.items(), 1):
+        verdicts = {
+            "ttft": _verdict(1 + (ratio - 1) * 0.4, 0.062 if name == "spec-ngram" else 0.02, windows),
+            "itl": _verdict(ratio, 0.017, windows),
+            "tpot": _verdict(ratio, 0.014, windows),
+            "e2e": _verdict(1 + (ratio - 1) * 0.9, 0.02, windows),
+        }
+        if withheld and name == "spec-ngram":
+            verdicts["e2e"]["withheld"] = withheld
+        series = {
+            metric: [
+                [2.0 * k, verdicts[metric]["ratio"] * math.exp(rng.gauss(0, spread))]
+                for k in range(1, windows + 1)
+            ]
+            for metric, spread in (("tpot", 0.05), ("ttft", 0.11))
+        }
+        outputs: dict[str, Any] = {
+            "exact_match": _score(0.71 if name == "fp8-kv" else 0.86, 0.87),
+            "edit_similarity": _score(0.902 if name == "fp8-kv" else 0.957, 0.961),
+            "length_ratio": _score(1.01, 1.0),
+            "finish_reason": _score(0.994, 0.996),
+            "label": {"fp8-kv": "DIVERGES", "fp8-again": "SAME"}.get(name, "UNDECIDED"),
+        }
+        arm = _arm(name, ratio, 4211, 3 if name == "spec-ngram" else 0)
+        candidates.append({**arm, "rank": rank, "verdicts": verdicts, "outputs": outputs, "series": series})
+    return {
+        "experiment": "fp8-kv-cache",
+        "fleet": "llama-3.1-70b",
+        "phase": phase,
+        "epoch": 2,
+        "pairs": 4211,
+        "windows": windows,
+        "window_s": 2.0,
+        "tau_pairs": 1.7,
+        "alpha": 0.05,
+        "margin": 0.03,
+        "elapsed_s": 2.0 * windows,
+        "books": {
+            "admitted": 4388,
+            "paired": 4211,
+            "dropped": {"calibration": 112, "arm_error": 38, "too_large": 9},
+        },
+        "checks": [
+            {"name": "dispatch_lag", "ok": True, "detail": "99 % of copies left within 1.8 ms of each other"},
+            {"name": "load_balance", "ok": True, "detail": "arms served the same requests, ±0.4 % tokens"},
+            {
+                "name": "cache_parity",
+                "ok": False,
+                "detail": "spec-ngram read 8 % fewer cached tokens than control",
+            },
+            {"name": "enough_units", "ok": None, "detail": "11 of 15 windows for p99"},
+        ],
+        "production": {"observed_only": True, **_arm("production", 1.12, 4390, 2)},
+        "control": {
+            **_arm("control", 1.0, 4211, 0),
+            "floor": {"exact_match": 0.87, "edit_similarity": 0.961},
+        },
+        "candidates": candidates,
+        "decided": False,
+        "calibration": {"progress": 0.41, "pairs": 41, "wanted_pairs": 100, "wanted_s": 20.0},
+        "summary": "fp8-kv is 19.0 % faster per token (17.8 % to 20.2 %), but answers otherwise.",
+    }
