@@ -8,7 +8,6 @@ from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import head
 from gateway.first_event import FirstEvent
 from gateway.fleet import Engine
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
@@ -94,10 +93,8 @@ class Attempt:
         if status in _RETRIED_STATUS and relay.may_try_another():
             self._give_way(f"status_{status}" if status == 429 else "status_5xx")
             return
-        coding = head.field(response.headers, b"content-encoding")
-        self._is_events = (
-            head.field(response.headers, b"content-type").startswith(b"text/event-stream") and not coding
-        )
+        coding = response.field(b"content-encoding")
+        self._is_events = response.field(b"content-type").startswith(b"text/event-stream") and not coding
         if relay.copy is not None and coding:
             relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
         if self._is_events and not relay.began and status == 200:
@@ -205,7 +202,7 @@ class Attempt:
             seconds["e2e"].append(((fleet,), (at_ns - relay.received_ns) / 1e9))
         if relay.copy is not None:
             response = self._head
-            content_type = head.field(response.headers, b"content-type") if response is not None else b""
+            content_type = response.field(b"content-type") if response is not None else b""
             service.lane.served(
                 relay.copy,
                 response.status if response is not None else 0,

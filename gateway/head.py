@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wire.http1 import Headers, RequestHead
+from wire.http1 import RequestHead
 from wire.response import ResponseHead
 
 # RFC 9110 7.6.1; Host and the framing are written anew for each hop.
@@ -24,13 +24,13 @@ _REQUEST_DROPPED: Final = _HOP | {b"host", b"expect", b"via", b"x-forwarded-for"
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 
-def named_by_connection(headers: Headers) -> frozenset[bytes]:
+def named_by_connection(head: RequestHead | ResponseHead) -> frozenset[bytes]:
     """The fields that Connection names, lower-cased: they are hop-by-hop too."""
-    names: list[bytes] = []
-    for name, value in headers:
-        if len(name) == 10 and name.lower() == b"connection":
-            names += (part.strip().lower() for part in value.split(b","))
-    return frozenset(names) - {b"close", b"keep-alive"}
+    named: list[bytes] = []
+    for name, (_, value) in zip(head.names, head.headers, strict=True):
+        if name == b"connection":
+            named += (part.strip().lower() for part in value.split(b","))
+    return frozenset(named) - {b"close", b"keep-alive"}
 
 
 def to_engine(
@@ -47,26 +47,20 @@ def to_engine(
     `framing` is a whole field line (`content-length: 3`) or empty.  `credential`, when there is one,
     replaces whatever the client sent to prove who it is.  `peer` is the client's address.
     """
-    dropped = _REQUEST_DROPPED
-    if credential is not None:
-        dropped = dropped | _CREDENTIALS
-    named = named_by_connection(head.headers)
-    if named:
-        dropped = dropped | named
-    lines = [head.method + b" " + target + b" HTTP/1.1", b"host: " + authority]
-    via = forwarded = b""
-    for name, value in head.headers:
-        lowered = name.lower()
-        if lowered not in dropped:
-            lines.append(name + b": " + value)
-        elif lowered == b"via":
-            via += value + b", "
-        elif lowered == b"x-forwarded-for":
-            forwarded += value + b", "
+    names = head.names
+    dropped = _REQUEST_DROPPED if credential is None else _REQUEST_DROPPED | _CREDENTIALS
+    if b"connection" in names:
+        dropped = dropped | named_by_connection(head)
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority)]
+    lines += [
+        name + b": " + value
+        for low, (name, value) in zip(names, head.headers, strict=True)
+        if low not in dropped
+    ]
     if credential is not None:
         lines.append(b"authorization: Bearer " + credential)
-    lines.append(b"x-forwarded-for: " + forwarded + peer)
-    lines.append(b"via: " + via + b"1.1 shadowlane")
+    lines.append(b"x-forwarded-for: " + _prepended(head, b"x-forwarded-for", peer))
+    lines.append(b"via: " + _prepended(head, b"via", b"1.1 shadowlane"))
     if framing:
         lines.append(framing)
     lines.append(b"\r\n")
@@ -75,12 +69,14 @@ def to_engine(
 
 def to_client(head: ResponseHead, framing: bytes, *, close: bool) -> bytes:
     """The answer's head as the client gets it, always HTTP/1.1.  `framing` as in `to_engine`."""
-    named = named_by_connection(head.headers)
-    dropped = _HOP | named if named else _HOP
+    names = head.names
+    dropped = _HOP | named_by_connection(head) if b"connection" in names else _HOP
     lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
-    for name, value in head.headers:
-        if name.lower() not in dropped:
-            lines.append(name + b": " + value)
+    lines += [
+        name + b": " + value
+        for low, (name, value) in zip(names, head.headers, strict=True)
+        if low not in dropped
+    ]
     if framing:
         lines.append(framing)
     if close:
@@ -89,10 +85,8 @@ def to_client(head: ResponseHead, framing: bytes, *, close: bool) -> bytes:
     return b"\r\n".join(lines)
 
 
-def field(headers: Headers, name: bytes) -> bytes:
-    """The first value of a field, or empty.  `name` is lower-case."""
-    width = len(name)
-    for given, value in headers:
-        if len(given) == width and given.lower() == name:
-            return value
-    return b""
+def _prepended(head: RequestHead, name: bytes, own: bytes) -> bytes:
+    if name not in head.names:
+        return own
+    given = [value for low, (_, value) in zip(head.names, head.headers, strict=True) if low == name]
+    return b", ".join([*given, own])

@@ -151,8 +151,8 @@ class Relay:
         """Read the prompt and find its fleet; False when the request was refused."""
         request, body, service = self.head, self.body, self._service
         model: str | None = None
-        if body and request.method == b"POST" and not head.field(request.headers, b"content-encoding"):
-            content_type = head.field(request.headers, b"content-type").lower()
+        if body and request.method == b"POST" and not request.field(b"content-encoding"):
+            content_type = request.field(b"content-type").lower()
             if not content_type.startswith(b"multipart/"):
                 try:
                     self.prompt = routing.prompt.read(self.asked.path, body, service.prefix_key)

@@ -8,7 +8,7 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic_ns
 from typing import cast
 
-from gateway import answers, head, paths
+from gateway import answers, paths
 from gateway.relay import Relay
 from gateway.service import Service
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
@@ -162,7 +162,7 @@ class Connection(asyncio.Protocol):
             self._close_after_answer()
         elif asked.kind is paths.Kind.RELAY:
             service.tallies.requests += 1
-            given = head.field(request.headers, b"x-request-id")
+            given = request.field(b"x-request-id")
             request_id = given.decode("latin-1") if given else self._new_id()
             self._relay = Relay(service, self, request, asked, monotonic_ns(), request_id)
             if request.expects_continue:

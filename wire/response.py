@@ -1,18 +1,17 @@
 """HTTP/1.1 answers, sans-IO: bytes in, head and body out.  llhttp (httptools) reads heads and chunks."""
 
-from dataclasses import dataclass
 from typing import Final
 
 import httptools
+import msgspec
 
 from wire.http1 import Headers
 
 BODILESS_STATUS: Final = frozenset({204, 304})
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
-    """The head of an answer as the engine sent it.
+class ResponseHead(msgspec.Struct, frozen=True, gc=False):
+    """The head of an answer as the engine sent it; `names` are the headers' names in lower case.
 
     `content_length` and `chunked` are both unset where the body ends with the connection.
     """
@@ -20,9 +19,15 @@ class ResponseHead:
     status: int
     reason: bytes
     headers: Headers
+    names: list[bytes]
     keep_alive: bool
     content_length: int | None
     chunked: bool
+
+    def field(self, name: bytes) -> bytes:
+        """The first value of a field, or empty.  `name` is in lower case."""
+        names = self.names
+        return self.headers[names.index(name)][1] if name in names else b""
 
 
 class ResponseReader:
@@ -117,6 +122,7 @@ class ResponseReader:
             status,
             reading.reason,
             reading.headers,
+            reading.names,
             parser.should_keep_alive(),
             reading.length,
             reading.chunked,
@@ -163,6 +169,7 @@ class _Reading:
         "headers",
         "in_head",
         "length",
+        "names",
         "pieces",
         "reason",
         "surplus",
@@ -170,6 +177,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.headers: Headers = []
+        self.names: list[bytes] = []
         self.reason = b""
         self.length: int | None = None
         self.chunked = False
@@ -189,10 +197,11 @@ class _Reading:
         if not self.in_head:
             return
         self.headers.append((name, value))
-        width = len(name)
-        if width == 14 and name.lower() == b"content-length":
+        low = name.lower()
+        self.names.append(low)
+        if low == b"content-length":
             self.length = int(value)
-        elif width == 17 and name.lower() == b"transfer-encoding":
+        elif low == b"transfer-encoding":
             self.chunked = True
             self.coding = value
 

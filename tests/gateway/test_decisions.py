@@ -51,7 +51,8 @@ def test_no_target_crashes_and_what_is_relayed_is_inference(target: bytes) -> No
 
 
 def request(*headers: tuple[bytes, bytes]) -> RequestHead:
-    return RequestHead(b"POST", b"/v1/x", list(headers), "1.1", True, None, False, False, False)
+    names = [name.lower() for name, _ in headers]
+    return RequestHead(b"POST", b"/v1/x", list(headers), names, "1.1", True, None, False, False)
 
 
 def to_engine(*headers: tuple[bytes, bytes], credential: bytes | None = None) -> bytes:
@@ -128,7 +129,7 @@ def test_an_answers_head_keeps_order_and_repeats() -> None:
         (b"Connection", b"X-H"),
         (b"X-H", b"1"),
     ]
-    response = ResponseHead(200, b"Fine", fields, True, None, True)
+    response = ResponseHead(200, b"Fine", fields, [name.lower() for name, _ in fields], True, None, True)
     made = head.to_client(response, b"Transfer-Encoding: chunked", close=True)
     assert made == (
         b"HTTP/1.1 200 Fine\r\nSet-Cookie: a\r\nX: 1\r\nSet-Cookie: b\r\nTransfer-Encoding: chunked\r\n"
