@@ -65,7 +65,7 @@ docs: $(VENV)/.dev  ## rewrite the tables of settings in docs/configuration.md
 
 .PHONY: bench
 bench: $(VENV)/.dev  ## every benchmark: a table each, and the ratio that matters
-	@for bench in bench/[a-z]*.py; do echo "== $$bench"; $(BIN)/python -m "bench.$$(basename "$$bench" .py)"; done
+	@for bench in $$(grep -l __main__ bench/*.py); do echo "== $$bench"; $(BIN)/python -m "bench.$$(basename "$$bench" .py)"; done
 
 .PHONY: clean
 clean:  ## remove what make made: environment, engines, caches
