@@ -12,6 +12,7 @@ from mirror.headers import MARKER, copy_headers
 from mirror.pair import READ_BYTES
 from mirror.rewrite import Body
 from mirror.spec import ArmSpec, MirrorExperiment
+from wire.dialect import dialect
 from wire.http1 import request_bytes
 from wire.origin import Origin
 from wire.response import ResponseHead
@@ -59,6 +60,7 @@ class Arm:
         self.endings: Counter[str] = Counter()
         self.rewrites: Counter[str] = Counter()
         self._experiment = experiment
+        self._dialect = dialect(spec.kind)
 
     def prepare(self, copy: Copy, body: Body, twin: int) -> Prepared:
         """Build the request: the arm's host and credential, the mark of a copy, the body with its rewrites.
@@ -67,7 +69,7 @@ class Arm:
         """
         experiment = self._experiment
         salt = f"shadowlane twin {twin} of {experiment.name}" if twin else None
-        content, rewrites = body.for_arm(self.spec, experiment.models, salt)
+        content, rewrites = body.for_arm(self.spec.model, self._dialect, experiment.models, salt)
         headers = [("host", self.origin.authority)]
         headers += [
             (name.decode("latin-1"), value.decode("latin-1")) for name, value in copy_headers(copy.headers)

@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 
-from mirror.spec import ArmSpec
+from wire.dialect import Dialect
 
 MODEL = "model"
 USAGE = "stream_options.include_usage"
@@ -12,8 +12,6 @@ TOKEN_IDS = "return_token_ids"
 SALT = "cache_salt"
 
 _OPENAI = frozenset({"/v1/chat/completions", "/v1/completions", "/chat/completions", "/completions"})
-_TELLS_TOKEN_IDS = frozenset({"vllm"})
-_TAKES_SALT = frozenset({"vllm", "sglang"})
 
 # A value stays the raw text it was: numbers are not rounded, escapes not undone, unknown fields not lost.
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -38,26 +36,26 @@ class Body:
                 pass
 
     def for_arm(
-        self, arm: ArmSpec, models: tuple[str, ...], salt: str | None
+        self, model: str | None, dialect: Dialect, models: tuple[str, ...], salt: str | None
     ) -> tuple[bytes, tuple[str, ...]]:
         """The body for one arm and the names of the rewrites applied; with none, the client's very bytes.
 
-        `models` are the names `arm.model` may replace (empty: any).  `salt` makes the prefix cache treat
-        the copy as another tenant's, where the arm's engine knows how; a salt of the client's own is kept
-        apart still.
+        `model` is the arm's own name for the model, None to leave the client's; `models` are the names it
+        may replace (empty: any).  `salt` makes the prefix cache treat the copy as another tenant's, where
+        the arm's engine knows how; a salt of the client's own is kept apart still.
         """
         if self._fields is None:
             return self._body, ()
         changes: dict[str, tuple[str, bytes]] = {}
         name = _read(self._fields.get("model"))
-        if name is not None and arm.model not in (None, name) and (not models or name in models):
-            changes["model"] = MODEL, msgspec.json.encode(arm.model)
+        if name is not None and model not in (None, name) and (not models or name in models):
+            changes["model"] = MODEL, msgspec.json.encode(model)
         if self._openai:
             if (options := self._usage_asked()) is not None:
                 changes["stream_options"] = USAGE, options
-            if arm.kind in _TELLS_TOKEN_IDS and "return_token_ids" not in self._fields:
+            if dialect.tells_token_ids and "return_token_ids" not in self._fields:
                 changes["return_token_ids"] = TOKEN_IDS, b"true"
-            if salt is not None and arm.kind in _TAKES_SALT:
+            if salt is not None and dialect.takes_cache_salt:
                 own = _read(self._fields.get("cache_salt")) or ""
                 mixed = hashlib.blake2b(f"{salt}\0{own}".encode(), digest_size=16).hexdigest()
                 changes["cache_salt"] = SALT, msgspec.json.encode(mixed)

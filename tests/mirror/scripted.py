@@ -42,7 +42,9 @@ async def tokens(request: Request, writer: asyncio.StreamWriter) -> None:
     """Eight tokens, a usage event and [DONE]."""
     writer.write(SSE_HEAD)
     for k in range(8):
-        writer.write(chunk(b'data: {"choices":[{"delta":{"content":"t%d "}}]}\n\n' % k))
+        reason = b'"stop"' if k == 7 else b"null"
+        choice = b'{"index":0,"delta":{"content":"t%d "},"finish_reason":%b}' % (k, reason)
+        writer.write(chunk(b'data: {"choices":[%b]}\n\n' % choice))
         await writer.drain()
         await asyncio.sleep(0)
     writer.write(chunk(b'data: {"choices":[],"usage":{"completion_tokens":8}}\n\n'))

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.rewrite import MODEL, SALT, TOKEN_IDS, USAGE, Body
-from mirror.spec import ArmSpec
+from wire.dialect import Dialect, dialect
 
 CHAT = "/v1/chat/completions"
-plain = ArmSpec("control", "http://127.0.0.1:1", kind="openai")
-vllm = ArmSpec("fp8", "http://127.0.0.1:1", kind="vllm", model="fp8")
+Arm = tuple[str | None, Dialect]
+plain: Arm = None, dialect("openai")
+vllm: Arm = "fp8", dialect("vllm")
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -43,10 +44,10 @@ FIELDS = {MODEL: "model", USAGE: "stream_options", TOKEN_IDS: "return_token_ids"
     st.sampled_from([CHAT, "/generate"]),
 )
 def test_the_difference_is_the_list_of_rewrites(
-    document: dict[str, Any], arm: ArmSpec, salt: str | None, path: str
+    document: dict[str, Any], arm: Arm, salt: str | None, path: str
 ) -> None:
     before = json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    after, rewrites = Body(path, before).for_arm(arm, ("llama",), salt)
+    after, rewrites = Body(path, before).for_arm(*arm, ("llama",), salt)
     if not rewrites:
         assert after == before
     read = json.loads(after)
@@ -56,7 +57,7 @@ def test_the_difference_is_the_list_of_rewrites(
 
 def test_values_pass_through_as_they_were_written() -> None:
     before = b'{"model" : "llama","seed":12345678901234567890123,"t": 1.10e0, "m":[ {"a":"\\u00e9"} ]}'
-    after, rewrites = Body(CHAT, before).for_arm(vllm, (), None)
+    after, rewrites = Body(CHAT, before).for_arm(*vllm, (), None)
     assert rewrites == (MODEL, TOKEN_IDS)
     expected = (
         b'{"model":"fp8","seed":12345678901234567890123,"t":1.10e0,'
@@ -66,23 +67,23 @@ def test_values_pass_through_as_they_were_written() -> None:
 
 
 def test_a_lora_of_the_clients_choice_keeps_its_name() -> None:
-    assert Body("/generate", b'{"model":"lora-7"}').for_arm(vllm, ("llama",), None) == (
+    assert Body("/generate", b'{"model":"lora-7"}').for_arm(*vllm, ("llama",), None) == (
         b'{"model":"lora-7"}',
         (),
     )
 
 
 def test_usage_is_asked_of_streams_and_other_options_stay() -> None:
-    after, rewrites = Body(CHAT, b'{"stream":true,"stream_options":{"k":1}}').for_arm(plain, (), None)
+    after, rewrites = Body(CHAT, b'{"stream":true,"stream_options":{"k":1}}').for_arm(*plain, (), None)
     assert json.loads(after)["stream_options"] == {"k": 1, "include_usage": True} and rewrites == (USAGE,)
-    assert Body(CHAT, b'{"stream":false}').for_arm(plain, (), None)[1] == ()
-    assert Body("/v1/messages", b'{"stream":true}').for_arm(plain, (), None)[1] == ()
+    assert Body(CHAT, b'{"stream":false}').for_arm(*plain, (), None)[1] == ()
+    assert Body("/v1/messages", b'{"stream":true}').for_arm(*plain, (), None)[1] == ()
 
 
 def test_twins_of_two_tenants_get_different_salts_and_of_one_always_the_same() -> None:
     def salt(own: str) -> str:
         body = json.dumps({"cache_salt": own} if own else {}).encode()
-        return str(json.loads(Body(CHAT, body).for_arm(vllm, (), "twin")[0])["cache_salt"])
+        return str(json.loads(Body(CHAT, body).for_arm(*vllm, (), "twin")[0])["cache_salt"])
 
     assert salt("a") == salt("a")
     assert len({salt("a"), salt("b"), salt("")}) == 3
@@ -90,11 +91,11 @@ def test_twins_of_two_tenants_get_different_salts_and_of_one_always_the_same() -
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"model":"llama"} x', b"\xff\xfe", b"\x1f\x8b\x08"])
 def test_what_is_no_json_object_is_sent_as_it_is(body: bytes) -> None:
-    assert Body(CHAT, body).for_arm(vllm, (), "twin") == (body, ())
+    assert Body(CHAT, body).for_arm(*vllm, (), "twin") == (body, ())
 
 
 def test_a_compressed_body_is_not_touched() -> None:
-    assert Body(CHAT, b'{"model":"llama"}', encoded=True).for_arm(vllm, (), None) == (
+    assert Body(CHAT, b'{"model":"llama"}', encoded=True).for_arm(*vllm, (), None) == (
         b'{"model":"llama"}',
         (),
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from analysis.measure import measure
 from mirror.lane import pack_missed
 from mirror.shadow import serve_shadow
 from mirror.spec import ArmSpec, ShadowSpec
@@ -229,5 +230,24 @@ def test_what_the_worker_dropped_and_what_must_not_be_copied_is_in_the_books(tmp
                 "joined_late": 1,
             }
             assert stage.books["admitted"] == 7 and control.requests == []
+
+    play(run)
+
+
+def test_the_analysis_reads_what_the_shadow_sends(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with engine(tokens) as control, engine(tokens) as fast:
+            told = experiment(ArmSpec("control", control.url), ArmSpec("fp8", fast.url))
+            async with shadow(tmp_path, told) as stage:
+                _, lane = await stage.worker()
+                lane.write(copy_frame("a", 8) + served_frame("a"))
+                await until(lambda: bool(stage.analysis.of("pair")))
+                lane.close()
+            record = measure(stage.analysis.of("pair")[0])
+            assert record.experiment == "fp8-kv" and record.phase == "live" and record.production is not None
+            for arm in ("control", "fp8"):
+                answer = record.answer(arm)
+                assert answer is not None and answer.fault is None and answer.streamed
+                assert answer.completion_tokens == 8 and answer.ttft_ms is not None
 
     play(run)
