@@ -48,7 +48,8 @@ class Fairness:
         self._offered = [0, 0]
         self._first = 0
         self._ordered = 0
-        self._cached_shares = [0.0, 0.0]
+        self._cached = [0, 0]
+        self._cached_of = [0, 0]
         self._cached_pairs = 0
 
     def add(self, record: PairRecord) -> None:
@@ -67,8 +68,9 @@ class Fairness:
             self._offered[1] += theirs.prompt_tokens
             if ours.cached_tokens is not None and theirs.cached_tokens is not None:
                 self._cached_pairs += 1
-                self._cached_shares[0] += ours.cached_tokens / ours.prompt_tokens
-                self._cached_shares[1] += theirs.cached_tokens / theirs.prompt_tokens
+                for side, answer in enumerate((ours, theirs)):
+                    self._cached[side] += answer.cached_tokens or 0
+                    self._cached_of[side] += answer.prompt_tokens or 0
 
     def load(self) -> Check:
         """Arrivals and offered tokens per arm within 5 %."""
@@ -95,7 +97,7 @@ class Fairness:
         """The same share of prompt tokens from the cache, within 5 points; it moves TTFT, and with it E2E."""
         if self._cached_pairs < _FEWEST:
             return Check("cache_parity", None, "the engines do not report cached tokens", ("ttft", "e2e"))
-        ours, theirs = (share / self._cached_pairs for share in self._cached_shares)
+        ours, theirs = (cached / of for cached, of in zip(self._cached, self._cached_of, strict=True))
         ok = abs(theirs - ours) <= _CACHED_SHARE_MARGIN
         detail = f"{self.candidate}: {theirs:.0%} of the prompt from cache, control {ours:.0%}"
         return Check("cache_parity", ok, detail, ("ttft", "e2e"))

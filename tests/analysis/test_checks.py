@@ -1,0 +1,67 @@
+"""Unfair comparisons are told from fair ones, and their verdicts withheld with the reason."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from analysis.measure import PairRecord
+from tests.analysis.fleet import MS
+from tests.analysis.trials import CALIBRATION, altered, check, labels, named, ranked, records, trial_of
+
+UNFAIR: list[tuple[str, Callable[[PairRecord], PairRecord], set[str]]] = [
+    ("dispatch_lag", lambda r: altered(r, "slow", sent_ns=r.at_ns + 80 * MS), {"ttft", "itl", "tpot", "e2e"}),
+    ("dispatch_order", lambda r: altered(r, "control", order=-1), {"ttft", "itl", "tpot", "e2e"}),
+    ("load_balance", lambda r: altered(r, "quick", prompt_tokens=90), {"ttft", "itl", "tpot", "e2e"}),
+    ("cache_parity", lambda r: altered(r, "quick", cached_tokens=90), {"ttft", "e2e"}),
+    (
+        "errors",
+        lambda r: altered(r, "control", fault="timeout") if int(r.id[1:]) % 5 == 0 else r,
+        {"ttft", "itl", "tpot", "e2e"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "withheld"), UNFAIR, ids=[name for name, _, _ in UNFAIR])
+def test_an_unfair_comparison_withholds_its_verdicts_with_the_reason(
+    name: str, change: Callable[[PairRecord], PairRecord], withheld: set[str]
+) -> None:
+    ranking = ranked(records(600, change))
+    assert check(ranking, name) is False
+    verdicts = named(ranking, "quick")["verdicts"]
+    assert {latency for latency, v in verdicts.items() if v["withheld"] is not None} == withheld
+    assert all(verdicts[latency]["label"] == "UNDECIDED" for latency in withheld)
+
+
+def test_arms_that_get_fewer_requests_are_named() -> None:
+    def starve(record: PairRecord) -> PairRecord:
+        kept = tuple(a for a in record.answers if a.arm != "quick" or int(record.id[1:]) % 10)
+        return replace(record, answers=kept)
+
+    ranking = ranked(records(400, starve))
+    assert check(ranking, "load_balance") is False
+    assert named(ranking, "quick")["verdicts"]["tpot"]["withheld"].startswith("quick: -1")
+    assert named(ranking, "slow")["verdicts"]["tpot"]["withheld"] is None
+
+
+def test_a_control_that_differs_from_itself_withholds_everything() -> None:
+    def bias(record: PairRecord) -> PairRecord:
+        answers = tuple(
+            replace(a, tpot_ms=(a.tpot_ms or 0) * (1.2 if a.twin else 1.0)) for a in record.answers
+        )
+        return replace(record, answers=answers)
+
+    taken = records(400)
+    ranking = ranked([bias(record) for record in taken[:CALIBRATION]] + taken[CALIBRATION:])
+    assert check(ranking, "calibrated") is False
+    assert all(c["verdicts"]["tpot"]["withheld"] for c in ranking["candidates"])
+
+
+def test_books_that_do_not_close_withhold_everything() -> None:
+    trial = trial_of(records(400))
+    trial.books(admitted=1000, paired=900, dropped={"overload": 90})
+    assert check(trial.ranking(), "books") is True
+    assert trial.ranking()["books"] == {"admitted": 1000, "paired": 900, "dropped": {"overload": 90}}
+    trial.books(admitted=1000, paired=990, dropped={"overload": 90})
+    assert check(trial.ranking(), "books") is False
+    assert set(labels(trial.ranking()).values()) == {"UNDECIDED"}
