@@ -202,6 +202,8 @@ class Reader:
         count = _whole("n", body.get("n") or 1, 1, 128)
         stop = body.get("stop") or ()
         stops = (stop,) if isinstance(stop, str) else tuple(stop)
+        if not all(isinstance(one, str) and one for one in stops):
+            raise bad_value("stop", stop, "stop must be non-empty strings.")
         expanded: list[Sequence[int]] = []
         wishes: list[Wish] = []
         for prompt in prompts:

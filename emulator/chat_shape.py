@@ -39,9 +39,7 @@ class ChatStream(StreamedAnswer):
         last = live.emitted == live.output_tokens
         frames = self._frames
         if frames is not None and position and not last:
-            channel = self.channel
-            channel.written += 1
-            channel.transport.write(frames[live.index].chunk(live.plan.deltas[position]))
+            self.channel.send(frames[live.index].chunk(live.plan.deltas[position]))
             return
         events: list[bytes] = []
         if position == 0:

@@ -28,9 +28,7 @@ class CompletionStream(StreamedAnswer):
         last = live.emitted == live.output_tokens
         frames = self._frames
         if frames is not None and position and not last:
-            channel = self.channel
-            channel.written += 1
-            channel.transport.write(frames[live.index].chunk(live.plan.deltas[position]))
+            self.channel.send(frames[live.index].chunk(live.plan.deltas[position]))
             return
         events = [data_event(self._token_chunk(live, position, last))]
         if not last or not self.ended_one():

@@ -26,8 +26,7 @@ class MessagesStream(StreamedAnswer):
         last = live.emitted == live.output_tokens
         if self._frame is not None and live.emitted > 1 and not last:
             if text:
-                self.channel.written += 1
-                self.channel.transport.write(self._frame.chunk(text))
+                self.channel.send(self._frame.chunk(text))
             return
         events = self._opening() if live.emitted == 1 else []
         if text:

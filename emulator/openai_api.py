@@ -17,7 +17,7 @@ from emulator.engine import Engine
 from emulator.faults import Fault
 from emulator.messages_shape import MessagesStream, messages_body, messages_error
 from emulator.native_api import json_answer
-from emulator.refusals import Refusal, broken
+from emulator.refusals import Refusal, broken, unreadable
 from emulator.responses_shape import ResponsesStream, responses_body
 from emulator.sse import Channel, JsonTexts, Streamed
 
@@ -31,6 +31,13 @@ class Api:
     stream: Callable[[Engine, Ask, str, int, Channel, JsonTexts], StreamedAnswer]
     body: Callable[[Answer], dict[str, Any]]
     error: Callable[[Refusal], Any] = lambda refusal: refusal.error
+
+    def ask(self, reader: Reader, body: Mapping[str, Any]) -> Ask:
+        """What `body` asks for; a Refusal for anything else, whatever is wrong with it."""
+        try:
+            return self.read(reader, body)
+        except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
+            raise unreadable(error) from None
 
 
 CHAT = Api("chatcmpl-", Reader.chat, ChatStream, chat_body)
@@ -53,7 +60,7 @@ class GenerationApi:
         body = self._reader.json(await request.content.read())
         self.in_flight += 1
         try:
-            ask = api.read(self._reader, body)
+            ask = api.ask(self._reader, body)
             fault = self._engine.faults.draw()
             if fault is Fault.HANG:
                 await asyncio.get_running_loop().create_future()

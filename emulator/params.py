@@ -52,6 +52,7 @@ class EngineParams:
     hang_rate: float = field(default=0.0, metadata={"help": "fault: share that never gets an answer"})
     start_delay_s: float = field(default=0.0, metadata={"help": "time after start during which all is 503"})
 
+    api_key: str = field(default="", metadata={"help": "bearer token that /v1 asks for; empty = none"})
     keep_alive_s: float = field(default=5.0, metadata={"help": "idle connections are closed after this"})
     sse_keep_alive_s: float = field(
         default=0.0, metadata={"help": "comment lines on silent streams; 0 = off"}

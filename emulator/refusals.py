@@ -73,6 +73,11 @@ def wrong_type(field: str, expected: str, value: Any) -> Refusal:
     return _invalid(f"{expected}_type", f"body.{field}", f"Input should be a valid {expected}", value)
 
 
+def unreadable(error: Exception) -> Refusal:
+    """A body of the right outline whose details have other types than they should."""
+    return Refusal(400, f"1 validation error:\n  {type(error).__name__}: {error}", "Bad Request", "body")
+
+
 def _invalid(kind: str, where: str, message: str, value: Any, reason: str | None = None) -> Refusal:
     sort = type(value).__name__
     size = f" of {len(value)} items" if isinstance(value, (dict, list)) else ""

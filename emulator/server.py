@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from emulator.asks import Reader
 from emulator.engine import Engine
@@ -53,8 +53,11 @@ class Running:
 class Router:
     """Hands a request to the handler of its path and method, in vLLM's way of saying no."""
 
-    def __init__(self, routes: dict[str, dict[str, Handler]], ready: Callable[[], bool]) -> None:
+    def __init__(
+        self, routes: dict[str, dict[str, Handler]], ready: Callable[[], bool], api_key: str
+    ) -> None:
         self._routes = routes
+        self._authorization = f"Bearer {api_key}" if api_key else None
         self._ready = ready
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -69,10 +72,19 @@ class Router:
             refused = json_answer({"detail": "Method Not Allowed"}, 405)
             refused.headers["allow"] = ", ".join(methods)
             return refused
+        if not self._allowed(request):
+            return json_answer({"error": "Unauthorized"}, 401)
+        if hdrs.EXPECT in request.headers and request.transport is not None:
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         try:
             return await handler(request)
         except Refusal as refusal:
             return json_answer(refusal.error, refusal.status)
+
+    def _allowed(self, request: web.BaseRequest) -> bool:
+        if self._authorization is None or not request.path.startswith("/v1"):
+            return True
+        return request.headers.get(hdrs.AUTHORIZATION) == self._authorization
 
 
 async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) -> Running:
@@ -88,7 +100,7 @@ async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) ->
     created = int(datetime.now(UTC).timestamp())
     native = NativeApi(engine, reader, created, lambda: generation.in_flight, events)
     ready_ns = time.monotonic_ns() + int(params.start_delay_s * 1e9)
-    router = Router(_routes(generation, native), lambda: time.monotonic_ns() >= ready_ns)
+    router = Router(_routes(generation, native), lambda: time.monotonic_ns() >= ready_ns, params.api_key)
     server = web.Server(
         router, handler_cancellation=True, keepalive_timeout=params.keep_alive_s, access_log=None
     )

@@ -52,17 +52,23 @@ class Channel:
         self.transport: asyncio.Transport = transport
         self.chunked = request.version >= HttpVersion11
         self.keep_alive = request.keep_alive and self.chunked
-        self.written = 0  # events so far, for the keep-alive comments
+        self.written = 0  # writes so far, for the keep-alive comments
 
     def head(self) -> None:
         """Status 200 and the headers; sent at once, as vLLM does, before anything is computed."""
         framing = b"transfer-encoding: chunked\r\n" if self.chunked else b""
         connection = b"" if self.keep_alive else b"connection: close\r\n"
         date = format_datetime(datetime.now(UTC), usegmt=True).encode()
-        self.transport.write(
+        self.send(
             b"HTTP/1.1 200 OK\r\ndate: %b\r\nserver: uvicorn\r\n"
             b"content-type: text/event-stream; charset=utf-8\r\n%b%b\r\n" % (date, framing, connection)
         )
+
+    def send(self, chunk: bytes) -> None:
+        """Write ready bytes; nothing once the client is gone, whose handler may not have heard of it yet."""
+        self.written += 1
+        if not self.transport.is_closing():
+            self.transport.write(chunk)
 
     def framed(self, event: bytes) -> bytes:
         """An event's text as one HTTP chunk."""
@@ -70,13 +76,12 @@ class Channel:
 
     def write(self, *events: bytes) -> None:
         """Send events, one HTTP chunk each, in one write."""
-        self.written += 1
-        self.transport.write(b"".join(map(self.framed, events)))
+        self.send(b"".join(map(self.framed, events)))
 
     def end(self, *events: bytes) -> None:
         """Send the last events and close the body."""
         tail = b"0\r\n\r\n" if self.chunked else b""
-        self.transport.write(b"".join(map(self.framed, events)) + tail)
+        self.send(b"".join(map(self.framed, events)) + tail)
         if not self.keep_alive:
             self.transport.close()
 

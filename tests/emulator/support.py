@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import aiohttp
+import uvloop
 
 from emulator.generation import Generator
 from emulator.params import EngineParams
@@ -80,7 +81,7 @@ def with_engine(use: Callable[[Client], Awaitable[None]], params: EngineParams =
         async with engine(params) as client:
             await asyncio.wait_for(use(client), 30)
 
-    asyncio.run(run())
+    uvloop.run(run())
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import openai
 import pytest
-from aiohttp import ClientPayloadError, ServerDisconnectedError
 
 from emulator.params import EngineParams
 from tests.emulator.support import (
@@ -224,51 +223,6 @@ def test_a_silent_stream_is_kept_alive_with_comments() -> None:
         assert payloads_of(text)[-1] == "[DONE]"
 
     with_engine(use, replace(SLOW, base_ms=150.0, sse_keep_alive_s=0.02))
-
-
-@pytest.mark.parametrize(
-    ("faults", "check"),
-    [
-        ({"error_rate": 1.0}, "error"),
-        ({"refuse_rate": 1.0}, "refuse"),
-        ({"cut_rate": 1.0}, "cut"),
-        ({"hang_rate": 1.0}, "hang"),
-        ({"start_delay_s": 100.0}, "start"),
-    ],
-)
-def test_each_fault_shows_as_it_should(faults: dict[str, float], check: str) -> None:
-    async def use(client: Client) -> None:
-        body = {"messages": MESSAGES, "max_tokens": 30, "ignore_eos": True}
-        if check == "start":
-            assert (await client.get("/health"))[0] == 503
-        elif check == "hang":
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.post(CHAT, body), 0.1)
-        elif check == "cut":
-            with pytest.raises(ClientPayloadError):
-                await client.stream(CHAT, body)
-            with pytest.raises(ServerDisconnectedError):
-                await client.post(CHAT, body)
-        else:
-            code = 500 if check == "error" else 503
-            assert (await client.post(CHAT, body))[0] == code
-            payloads = await client.chunks(CHAT, body)
-            assert payloads[-1]["error"]["code"] == code
-        await until(lambda: not client.running.engine.scheduler.has_work)
-
-    with_engine(use, replace(FAST, **faults))  # type: ignore[arg-type]
-
-
-def test_a_dying_engine_says_so_in_the_streams_under_way() -> None:
-    async def use(client: Client) -> None:
-        body = {"messages": MESSAGES, "max_tokens": 5000, "ignore_eos": True}
-        async with asyncio.TaskGroup() as group:
-            asking = group.create_task(client.stream(CHAT, body))
-            await until(lambda: client.running.engine.scheduler.running == 1)
-            client.running.engine.fail_all()
-        assert payloads_of(asking.result())[-2]["error"]["code"] == 500
-
-    with_engine(use, SLOW)
 
 
 def test_an_idle_connection_is_closed_after_the_keep_alive_time() -> None:
