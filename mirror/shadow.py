@@ -41,13 +41,7 @@ async def serve_shadow(spec: ShadowSpec, stop: asyncio.Event, rng: Random | None
     `rng` shuffles the order of dispatch.  Raises OSError when the lane cannot be listened on,
     BooksDoNotClose at the end when they do not, and whatever ended a background task.
     """
-    shadow = Shadow(spec, rng or Random())
-    await shadow.open()
-    try:
-        await shadow.until(stop)
-        await shadow.drain()
-    finally:
-        await shadow.close()
+    await Shadow(spec, rng or Random()).serve(stop)
 
 
 class Shadow:
@@ -75,20 +69,25 @@ class Shadow:
             os.path.join(spec.run_dir, OBSERVATIONS_SOCKET), spec.lane_bytes, self._heard
         )
 
-    async def open(self) -> None:
-        """Listen for workers and look for the analysis process."""
+    async def serve(self, stop: asyncio.Event) -> None:
+        """See `serve_shadow`."""
         await self.inlet.open()
+        try:
+            await self._until(stop)
+            await self._drain()
+        finally:
+            await self._close()
+
+    async def _until(self, stop: asyncio.Event) -> None:
+        """Work until told to stop; raises what ended a background task."""
         self._tasks.spawn(self.observations.run(), name="observations")
         self._tasks.spawn(self._tick(), name="books")
-
-    async def until(self, stop: asyncio.Event) -> None:
-        """Wait until told to stop; raises what ended a background task."""
         stopped = self._tasks.spawn(stop.wait(), name="stop")
         await asyncio.wait((stopped, self._failed), return_when=asyncio.FIRST_COMPLETED)
         if self._failed.done():
             self._failed.result()
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Take no more copies, let those under way end, send what is known, and check the books."""
         comparisons = self.comparisons.values()
         for comparison in comparisons:
@@ -113,7 +112,7 @@ class Shadow:
             if books["open"] or books["admitted"] != books["paired"] + sum(books["dropped"].values()):
                 raise BooksDoNotClose(f"the books of {comparison.experiment.name} do not close: {books}")
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Let go of every socket and task."""
         self.inlet.close()
         for comparison in self.comparisons.values():

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgpack
 import uvloop
 
 from mirror.lane import pack_copy, pack_served
-from mirror.shadow import serve_shadow
+from mirror.shadow import Shadow
 from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec
 from tests.mirror.scripted import chunk
 
@@ -27,6 +28,7 @@ class Analysis:
         self._writers: list[asyncio.StreamWriter] = []
         self._greeting = b""
         self.frames: list[list[Any]] = []
+        self.open_lines = 0
 
     async def open(self, phase: str | None = "live", experiment: str = "fp8-kv") -> None:
         try:
@@ -58,6 +60,7 @@ class Analysis:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
+        self.open_lines += 1
         writer.write(self._greeting)
         unpacker = msgpack.Unpacker(max_buffer_size=1 << 28)
         try:
@@ -67,6 +70,7 @@ class Analysis:
         except OSError:
             pass
         finally:
+            self.open_lines -= 1
             writer.transport.abort()
 
 
@@ -146,17 +150,18 @@ async def shadow(
         await stage.analysis.open(phase, told.name)
     spec = ShadowSpec(str(run_dir), (told,), **limits)
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(serve_shadow(spec, stage.stop))
+        serving = Shadow(spec, Random())
+        running = tasks.create_task(serving.serve(stage.stop))
         await until((run_dir / "lane.sock").exists)
         if phase != "absent":
             await until(lambda: stage.analysis.connections > 0)
-            await asyncio.sleep(0.05)  # the phase is on its way
+            await until(lambda: phase in (None, serving.comparisons[told.name].phase.name))
         try:
             yield stage
             stage.stop.set()
             async with asyncio.timeout(30):
                 await running
-            await asyncio.sleep(0.05)  # the last frames are on theirs
+            await until(lambda: stage.analysis.open_lines == 0)  # the last frames are read
         finally:
             stage.stop.set()
             await stage.analysis.close()

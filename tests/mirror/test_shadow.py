@@ -151,7 +151,7 @@ def test_the_analysis_process_sets_the_phase(tmp_path: Path) -> None:
                 lane.write(copy_frame("a", 8))
                 await until(lambda: bool(stage.analysis.of("books")))
                 stage.analysis.tell(phase_frame("fp8-kv", "live", epoch=4))
-                await asyncio.sleep(0.1)
+                await until(lambda: stage.analysis.of("status")[-1]["experiments"][0]["phase"] == "live")
                 lane.write(copy_frame("b", 8, turn=1) + copy_frame("c", 9) + served_frame("c"))
                 await until(lambda: bool(stage.analysis.of("pair")))
                 lane.close()
