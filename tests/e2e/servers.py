@@ -109,12 +109,9 @@ class Gateway:
     admin: str
     pid: int
 
-    def ranking(self, experiment: str = "default") -> dict[str, Any]:
+    def ranking(self, experiment: str = "trial") -> dict[str, Any]:
         found = get(f"{self.admin}/api/experiments/{experiment}")
         return found if isinstance(found, dict) else {}
-
-    def experiments(self) -> Any:
-        return get(f"{self.admin}/api/experiments")
 
 
 @contextmanager

@@ -67,8 +67,7 @@ def ranked(folder: Path, candidate_flags: tuple[str, ...], **load: Any) -> dict[
         answered = asyncio.run(traffic(gateway, **load))
         assert answered > 50
         time.sleep(3)
-        [name] = [one["experiment"] for one in gateway.experiments()["experiments"]]
-        ranking = gateway.ranking(name)
+        ranking = gateway.ranking()
     (folder / "ranking.json").write_text(repr(ranking))
     [found] = ranking["candidates"]
     verdicts: dict[str, Any] = found["verdicts"]
