@@ -46,11 +46,6 @@ class ArmFigures:
         # An answer of one token has no time per token, and misses nothing by that.
         return tpot is None or answer.tpot_ms is None or answer.tpot_ms <= tpot
 
-    @property
-    def error_share(self) -> float:
-        """Failures per answer; 0 without answers."""
-        return self.errors / self.answers if self.answers else 0.0
-
     def show(self) -> dict[str, Any]:
         """The figures, JSON-able. `slo_met`: the share of streams within the SLOs, None where none is set."""
         slo = self._spec.slo_ttft_ms is not None or self._spec.slo_tpot_ms is not None

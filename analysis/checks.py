@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from analysis.arm_figures import ArmFigures
 from analysis.calibration import Calibration
 from analysis.measure import PairRecord
 from analysis.stats.quantile import Latest
@@ -46,6 +45,7 @@ class Fairness:
         self._pairs = 0
         self._arrivals = [0, 0]
         self._offered = [0, 0]
+        self._failed_alone = [0, 0]
         self._first = 0
         self._ordered = 0
         self._cached = [0, 0]
@@ -60,6 +60,8 @@ class Fairness:
         self._arrivals[1] += theirs is not None
         if ours is None or theirs is None:
             return
+        self._failed_alone[0] += ours.fault is not None and theirs.fault is None
+        self._failed_alone[1] += theirs.fault is not None and ours.fault is None
         if ours.order != theirs.order:
             self._ordered += 1
             self._first += ours.order < theirs.order
@@ -101,6 +103,20 @@ class Fairness:
         ok = abs(theirs - ours) <= _CACHED_SHARE_MARGIN
         detail = f"{self.candidate}: {theirs:.0%} of the prompt from cache, control {ours:.0%}"
         return Check("cache_parity", ok, detail, ("ttft", "e2e"))
+
+    def errors(self) -> Check:
+        """The control answers what the candidate answers: against a control that fails, anything looks fast.
+
+        What both fail says nothing about either (a request may be at fault); what the candidate alone fails
+        counts against it in the verdict, so it only shows here.
+        """
+        if self._pairs < _FEWEST:
+            return Check("errors", None, "too few pairs yet", _EVERY)
+        ours, theirs = (failed / self._pairs for failed in self._failed_alone)
+        detail = f"{self.candidate}: failed alone {theirs:.1%}, the control alone {ours:.1%}"
+        if ours > _CONTROL_ERRORS:
+            return Check("errors", False, detail, _EVERY)
+        return Check("errors", theirs <= _CANDIDATE_ERRORS, detail)
 
 
 def _excess(totals: list[int]) -> float:
@@ -160,19 +176,6 @@ def warm(calibration: Calibration | None, needed: int) -> Check:
     )
 
 
-def errors(control: ArmFigures, candidates: Mapping[str, ArmFigures]) -> Check:
-    """The control answers: against one that fails, anything looks fast. A candidate's failures only show."""
-    if control.answers < _FEWEST:
-        return Check("errors", None, "too few pairs yet", _EVERY)
-    shares = {"control": control.error_share, **{name: arm.error_share for name, arm in candidates.items()}}
-    detail = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
-    if control.error_share > _CONTROL_ERRORS:
-        return Check("errors", False, f"failed answers: {detail}", _EVERY)
-    return Check(
-        "errors", all(share <= _CANDIDATE_ERRORS for share in shares.values()), f"failed answers: {detail}"
-    )
-
-
 def books(admitted: int, paired: int, dropped: Mapping[str, int]) -> Check:
     """Every copy that was admitted was paired, was dropped for a reason, or is under way."""
     if not admitted:
@@ -186,9 +189,5 @@ def books(admitted: int, paired: int, dropped: Mapping[str, int]) -> Check:
 
 
 def worst(checks: list[Check]) -> Check:
-    """One check out of the same one for every candidate: a failed one, or one that cannot be said yet."""
-    for wanted in (False, None):
-        for check in checks:
-            if check.ok is wanted:
-                return check
-    return checks[0]
+    """One check out of the same one for every candidate: the one that is most in the way."""
+    return min(checks, key=lambda check: (check.ok is not False, check.ok is not None, not check.withholds))

@@ -65,3 +65,15 @@ def test_books_that_do_not_close_withhold_everything() -> None:
     trial.books(admitted=1000, paired=990, dropped={"overload": 90})
     assert check(trial.ranking(), "books") is False
     assert set(labels(trial.ranking()).values()) == {"UNDECIDED"}
+
+
+def test_requests_that_every_arm_fails_say_nothing_and_withhold_nothing() -> None:
+    def refuse(record: PairRecord) -> PairRecord:
+        if int(record.id[1:]) % 3:
+            return record
+        return replace(record, answers=tuple(replace(a, fault="status 400") for a in record.answers))
+
+    ranking = ranked(records(600, refuse))
+    assert check(ranking, "errors") is True
+    assert ranking["control"]["errors"] == 200
+    assert labels(ranking)["quick"] == "FASTER"
