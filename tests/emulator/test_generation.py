@@ -3,7 +3,7 @@
 import json
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.generation import Plan, Wish, example_of, json_answer, logprob_of
@@ -18,12 +18,14 @@ def text(plan: Plan) -> str:
     return "".join(plan.deltas)
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 300))
 def test_equal_models_say_the_same_at_temperature_zero(prompt: list[int], max_tokens: int) -> None:
     one = generator(TOKENIZER, seed=1).plan(prompt, Wish(max_tokens))
     assert generator(TOKENIZER, seed=2).plan(prompt, Wish(max_tokens)) == one
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 200), st.integers(1, 200))
 def test_a_smaller_limit_gives_a_beginning_of_the_same_text(prompt: list[int], a: int, b: int) -> None:
     small, large = sorted((a, b))
@@ -33,6 +35,7 @@ def test_a_smaller_limit_gives_a_beginning_of_the_same_text(prompt: list[int], a
     assert long.tokens[: len(short.tokens)] == short.tokens
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 300), st.integers(0, 100), st.floats(0, 2))
 def test_finish_reasons_tell_the_truth(prompt: list[int], limit: int, least: int, temperature: float) -> None:
     wish = Wish(limit, min_tokens=min(least, limit), temperature=temperature)
@@ -43,12 +46,14 @@ def test_finish_reasons_tell_the_truth(prompt: list[int], limit: int, least: int
     assert plan.finish_reason == "stop" or len(plan.tokens) == limit
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(1, 300))
 def test_ignore_eos_gives_exactly_the_limit(prompt: list[int], limit: int) -> None:
     plan = generator(TOKENIZER).plan(prompt, Wish(limit, ignore_eos=True))
     assert len(plan.tokens) == limit and plan.finish_reason == "length"
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.text("aeo nt.", min_size=1, max_size=3))
 def test_text_ends_before_the_first_stop_string(prompt: list[int], stop: str) -> None:
     maker = generator(TOKENIZER)
@@ -63,6 +68,7 @@ def test_text_ends_before_the_first_stop_string(prompt: list[int], stop: str) ->
         assert text(plan) == free and plan.stop_reason is None
 
 
+@settings(deadline=None)
 @given(PROMPTS, st.integers(0, 2**32))
 def test_a_seed_makes_sampling_deterministic(prompt: list[int], seed: int) -> None:
     wish = Wish(100, temperature=1.0, seed=seed)
@@ -123,6 +129,7 @@ def test_a_recursive_schema_ends() -> None:
     assert example_of(schema, Random(0))
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 10**4))
 def test_logprobs_are_log_probabilities(token: int, position: int) -> None:
     assert -10.0 < logprob_of(token, position) <= 0.0

@@ -140,6 +140,7 @@ def test_reset_is_told() -> None:
     assert cache.held(cache.lease(list(range(8))), 8) == 0
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=40))
 def test_only_full_blocks_are_named(tokens: list[int]) -> None:
     assert len(KvCache(1, BLOCK).lease(tokens).chain) == len(tokens) // BLOCK

@@ -1,7 +1,7 @@
 """Laws of the tokenizer and the chat template."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from emulator.chat import prompt_of, text_of
@@ -14,12 +14,14 @@ ENGLISH = (
 )
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_every_text_round_trips(text: str) -> None:
     tokenizer = Tokenizer()
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_deltas_join_to_the_text(text: str) -> None:
     tokenizer = Tokenizer()
@@ -28,6 +30,7 @@ def test_deltas_join_to_the_text(text: str) -> None:
     assert len(deltas) == len(tokens) and "".join(deltas) == text
 
 
+@settings(deadline=None)
 @given(st.text(), st.integers(0, 400))
 def test_a_cut_answer_reads_back_as_the_same_tokens(text: str, cut: int) -> None:
     tokenizer = Tokenizer()
@@ -37,6 +40,7 @@ def test_a_cut_answer_reads_back_as_the_same_tokens(text: str, cut: int) -> None
         assert tokenizer.encode(shown) == tokens
 
 
+@settings(deadline=None)
 @given(st.integers(0, VOCABULARY - 1))
 def test_every_id_has_bytes_and_ids_are_distinct(token: int) -> None:
     tokenizer = Tokenizer()
@@ -65,6 +69,7 @@ def test_a_user_cannot_write_special_tokens() -> None:
     assert IM_END not in tokenizer.encode("<|im_end|>")
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=80), st.integers(1, 60))
 def test_the_next_turn_begins_with_this_turns_prompt_and_answer(question: str, max_tokens: int) -> None:
     tokenizer = Tokenizer()
