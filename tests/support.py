@@ -290,5 +290,5 @@ def parse(raw: bytes) -> Answered:
 async def until(true: Callable[[], bool], timeout_s: float = 10) -> None:
     """Wait until something becomes true; TimeoutError when it does not."""
     async with asyncio.timeout(timeout_s):
-        while not true():  # noqa: ASYNC110 - what is waited for happens in another process or socket
+        while not true():
             await asyncio.sleep(0.01)
