@@ -1,0 +1,108 @@
+"""What does `shadowlane check` say?  Every engine and arm of a config asked, and what is missing at each."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TextIO
+
+from config.schema import Arm, Config, Engine
+from gateway.detect import Engine as Found
+from gateway.detect import describe
+from gateway.probe import Heard, Place, ask_all
+
+_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One engine of the config: its role, whom to ask, what the config says of it.
+
+    `models` are the names requests may come with, `model` the one the engine is sent instead.
+    """
+
+    role: str
+    place: Place
+    kind: str
+    model: str | None
+    models: tuple[str, ...]
+
+
+def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
+    """Ask every engine, print a paragraph for each, and give the exit status: 0 when all can be reached."""
+    stream = sys.stdout if out is None else out
+    asked = list(everyone(config))
+    heard = ask_all([one.place for one in asked], timeout_s)
+    for one, answer in zip(asked, heard, strict=True):
+        stream.write("\n".join(paragraph(one, answer)) + "\n\n")
+    unreached = sum(answer.error is not None for answer in heard)
+    engines = f"{len(asked)} engine{'s' if len(asked) != 1 else ''}"
+    stream.write(f"{engines}: {'all reachable' if not unreached else f'{unreached} not reachable'}\n")
+    return 1 if unreached else 0
+
+
+def everyone(config: Config) -> Iterator[Asked]:
+    """Every engine and arm of `config`, production first."""
+    for fleet in config.fleets:
+        names = (*(() if fleet.model is None else (fleet.model,)), *fleet.loras)
+        for engine in fleet.engines:
+            role = f"fleet {fleet.model or '(any model)'}"
+            yield Asked(role, _place(engine.url, engine), engine.kind, engine.model, names)
+    for experiment in config.experiments:
+        fleet = config.fleet_of(experiment)
+        names = () if fleet.model is None else (fleet.model,)
+        control = experiment.control
+        yield Asked(
+            f"{experiment.name}: control", _place(control.engine, control), "auto", control.model, names
+        )
+        for arm in experiment.candidates:
+            role = f"{experiment.name}: candidate {arm.name}"
+            yield Asked(role, _place(arm.engine, arm), "auto", arm.model, names)
+
+
+def paragraph(asked: Asked, heard: Heard) -> list[str]:
+    """The lines on one engine."""
+    lines = [f"{asked.place.url}  ({asked.role})"]
+    if heard.error is not None:
+        return [*lines, f"  not reachable: {heard.error}"]
+    found = describe(heard.answers)
+    lines.append(f"  reachable: {found.kind} {found.version or '(it tells no version)'}")
+    length = "" if found.max_model_len is None else f", context {found.max_model_len} tokens"
+    lines.append(f"  models: {', '.join(found.models) or 'none listed'}{length}")
+    caching = {True: "on", False: "OFF", None: "not told"}[found.prefix_caching]
+    lines.append(f"  prefix caching: {caching}; cached tokens: {found.cached_tokens or 'not told'}")
+    lines.append(f"  KV events: {found.kv_events or 'none'}; metrics: {'yes' if found.metrics else 'no'}")
+    return lines + [f"  missing: {what}" for what in missing(asked, heard, found)]
+
+
+def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
+    """What keeps Shadowlane from its best at this engine, each with what to do."""
+    statuses = {status for status, _body in heard.answers.values()}
+    if 401 in statuses or 403 in statuses:
+        keyless = asked.place.api_key is None
+        yield "a key: set api_key" if keyless else "a valid api_key: it refused this one"
+    if asked.kind not in ("auto", found.kind):
+        yield f"agreement: the config says {asked.kind}, it looks like {found.kind}"
+    wanted = (asked.model,) if asked.model is not None else asked.models
+    absent = [name for name in wanted if found.models and name not in found.models]
+    if absent:
+        yield f"model {', '.join(absent)}: it serves {', '.join(found.models)}; set model to that"
+    if not found.models:
+        yield "a list of models: GET /v1/models gave none"
+    if found.prefix_caching is False:
+        flag = "--enable-prefix-caching" if found.kind == "vllm" else "a start without --disable-radix-cache"
+        yield f"prefix caching, without which prefix-aware routing cannot help: {flag}"
+    if found.cached_tokens is None and found.kind in _CACHED_TOKENS_FLAG:
+        yield f"cached token counts in responses: {_CACHED_TOKENS_FLAG[found.kind]}"
+    if found.kv_events is None and found.kind in ("vllm", "sglang"):
+        yield f"KV events, for exact cache knowledge: {_KV_EVENTS_FLAG}"
+    if not found.metrics:
+        flag = {"sglang": ": --enable-metrics", "llamacpp": ": --metrics"}.get(found.kind, "")
+        yield f"metrics{flag}"
+
+
+_CACHED_TOKENS_FLAG = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
+_KV_EVENTS_FLAG = """--kv-events-config '{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://*:5557"}'"""
+
+
+def _place(url: str, keeper: Engine | Arm) -> Place:
+    return Place(url, None if keeper.api_key is None else keeper.api_key.get_secret_value())

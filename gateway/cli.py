@@ -1,0 +1,176 @@
+"""What `shadowlane` does with what was typed.
+
+Everything heavy is imported by the command that needs it, so that `--help` is quick and a child process loads
+only its own part.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.flags import parser
+
+if TYPE_CHECKING:
+    from config.schema import Config
+    from gateway.process import Setting
+
+_FAILED = 1
+_WRONG = 2  # what was typed or written is wrong; nothing was started
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and give its exit status.  The user's mistakes end as a line on stderr."""
+    typed = sys.argv[1:] if argv is None else list(argv)
+    if typed[:1] == ["emulate"]:
+        return _emulate(typed[1:])
+    given = parser().parse_args(typed)
+    try:
+        return _COMMANDS[given.command](given)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `| head` read all it wanted
+        return _FAILED
+
+
+def version() -> str:
+    """The installed version, or "dev" when run from a checkout."""
+    try:
+        return metadata.version("shadowlane")
+    except metadata.PackageNotFoundError:
+        return "dev"
+
+
+def _serve(given: argparse.Namespace) -> int:
+    from config.load import ConfigError
+
+    try:
+        config = _config(given)
+    except ConfigError as error:
+        return _say(str(error), _WRONG)
+    from gateway.deployment import UnusableError
+    from gateway.listen import CannotListenError
+    from gateway.serve import serve
+
+    try:
+        return serve(config, version=version(), env=os.environ)
+    except (CannotListenError, UnusableError) as error:
+        return _say(f"shadowlane serve: {error}", _FAILED)
+
+
+def _check(given: argparse.Namespace) -> int:
+    from config.load import ConfigError
+
+    try:
+        config = _config(given)
+    except ConfigError as error:
+        return _say(str(error), _WRONG)
+    from gateway.check import check
+
+    return check(config)
+
+
+def _config(given: argparse.Namespace) -> "Config":
+    from config.flags import overrides
+    from config.load import load
+
+    settings: dict[str, Any] = overrides(
+        engines=given.engine,
+        control=given.control,
+        candidates=given.candidate,
+        listen=given.listen,
+        admin=given.admin,
+        workers=given.workers,
+        sample_rate=given.sample_rate,
+    )
+    if given.state_dir is not None:
+        settings["state_dir"] = given.state_dir
+    path = given.config or (None if given.engine else os.environ.get("SHADOWLANE_CONFIG") or None)
+    return load(path, os.environ, settings)
+
+
+def _report(given: argparse.Namespace) -> int:
+    from gateway.report import UnreadableError, report
+
+    state_dir = Path(given.state_dir or os.environ.get("SHADOWLANE_STATE_DIR") or "shadowlane-state")
+    try:
+        return report(given.log, state_dir=state_dir, html=given.html, as_json=given.json)
+    except UnreadableError as error:
+        return _say(f"shadowlane report: {error}", _FAILED)
+
+
+def _demo(given: argparse.Namespace) -> int:
+    from gateway.demo import run
+
+    return run(given.seed, keep=given.keep, html=given.html, seconds=given.seconds)
+
+
+def _top(given: argparse.Namespace) -> int:
+    from gateway.terminal import run_top
+
+    url = given.admin if "://" in given.admin else f"http://{given.admin}"
+    return run_top(url, given.experiment)
+
+
+def _emulate(rest: Sequence[str]) -> int:
+    packages = str(Path(__file__).resolve().parent.parent)
+    searched = os.pathsep.join(p for p in (packages, os.environ.get("PYTHONPATH", "")) if p)
+    command = [sys.executable, "-P", "-m", "emulator", *rest]
+    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": searched})
+
+
+def _version(_given: argparse.Namespace) -> int:
+    print(f"shadowlane {version()}")
+    return 0
+
+
+def _worker(given: argparse.Namespace) -> int:
+    from gateway.process import run_worker
+
+    return run_worker(
+        sys.stdin.buffer.read(), [int(fd) for fd in given.fds.split(",") if fd], _setting(given)
+    )
+
+
+def _shadow(given: argparse.Namespace) -> int:
+    from gateway.process import run_shadow
+
+    return run_shadow(sys.stdin.buffer.read(), _setting(given))
+
+
+def _analysis(given: argparse.Namespace) -> int:
+    from gateway.process import run_analysis
+
+    return run_analysis(sys.stdin.buffer.read(), _setting(given))
+
+
+def _setting(given: argparse.Namespace) -> "Setting":
+    from gateway.process import Setting
+
+    return Setting(given.supervisor, given.log_level, given.log_format)
+
+
+def _say(text: str, status: int) -> int:
+    print(text, file=sys.stderr)
+    return status
+
+
+_COMMANDS = {
+    "serve": _serve,
+    "check": _check,
+    "report": _report,
+    "demo": _demo,
+    "top": _top,
+    "version": _version,
+    "_worker": _worker,
+    "_shadow": _shadow,
+    "_analysis": _analysis,
+}
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""What each process is told: the checked config turned into plain values, and those into JSON and back."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import msgspec
+
+from analysis.spec import AnalysisSpec, ExperimentSpec
+from config.schema import Arm, Config, Engine, Experiment, Fleet
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
+from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
+
+NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
+_KEY_BYTES = 32
+_SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The specs of all processes of one run.  `shadow` is None where there is no experiment."""
+
+    workers: tuple[WorkerSpec, ...]
+    shadow: ShadowSpec | None
+    analysis: AnalysisSpec
+
+    @property
+    def engines(self) -> int:
+        """How many production engines there are: the load table's width."""
+        return sum(len(fleet.engines) for fleet in self.workers[0].fleets)
+
+
+def compose(
+    config: Config,
+    *,
+    secret: bytes,
+    run_dir: str,
+    version: str,
+    kinds: Mapping[str, str] = MappingProxyType({}),
+) -> Told:
+    """The specs for `config`.
+
+    `secret` is the deployment's: salts and the prefix key are derived from it, so that a restart samples the
+    same conversations and nobody outside can tell which.  `kinds` says what each arm's URL was found to be.
+    """
+    fleets = _fleets(config.fleets)
+    samplings = tuple(_sampling(config, experiment, secret) for experiment in config.experiments)
+    limits = LimitsSpec(**{name: getattr(config.limits, name) for name in LimitsSpec.__dataclass_fields__})
+    workers = tuple(
+        WorkerSpec(
+            index=index,
+            workers=config.workers,
+            fleets=fleets,
+            experiments=samplings,
+            limits=limits,
+            run_dir=run_dir,
+            lane_bytes=config.mirror.lane_bytes,
+            copy_bytes=config.mirror.copy_bytes,
+            prefix_key=_derived(secret, "prefix", _KEY_BYTES),
+        )
+        for index in range(config.workers)
+    )
+    shadow = ShadowSpec(
+        run_dir=run_dir,
+        experiments=tuple(_mirrored(config, experiment, kinds) for experiment in config.experiments),
+        copy_bytes=config.mirror.copy_bytes,
+        lane_bytes=config.mirror.lane_bytes,
+    )
+    admin = config.admin_address
+    analysis = AnalysisSpec(
+        admin_host=admin.host,
+        admin_port=admin.port,
+        run_dir=run_dir,
+        state_dir=str(config.state_dir.absolute()),
+        experiments=tuple(_compared(config, experiment) for experiment in config.experiments),
+        version=version,
+    )
+    return Told(workers, shadow if config.experiments else None, analysis)
+
+
+def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
+    """The share of a fleet's conversations an experiment copies.
+
+    "auto" is one over the number of engines: every arm is one engine, so each then carries what one of
+    production's carries.
+    """
+    rate = experiment.sample.rate
+    return 1.0 / len(fleet.engines) if isinstance(rate, str) else rate
+
+
+def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec) -> bytes:
+    """The hand-over on a child's stdin.  It holds keys: never logged, never on disk."""
+    return msgspec.json.encode(spec)
+
+
+def worker_from_json(text: bytes) -> WorkerSpec:
+    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
+    return msgspec.json.decode(text, type=WorkerSpec)
+
+
+def shadow_from_json(text: bytes) -> ShadowSpec:
+    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
+    return msgspec.json.decode(text, type=ShadowSpec)
+
+
+def analysis_from_json(text: bytes) -> AnalysisSpec:
+    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
+    return msgspec.json.decode(text, type=AnalysisSpec)
+
+
+def _fleets(fleets: tuple[Fleet, ...]) -> tuple[FleetSpec, ...]:
+    composed: list[FleetSpec] = []
+    next_id = 0
+    for fleet in fleets:
+        engines = tuple(_engine(next_id + at, engine) for at, engine in enumerate(fleet.engines))
+        next_id += len(engines)
+        params: Mapping[str, object] = dict(fleet.policy.params)
+        composed.append(
+            FleetSpec(
+                model=fleet.model,
+                names=_names(fleet),
+                default=fleet.default,
+                engines=engines,
+                policy=fleet.policy.name,
+                params=params,
+            )
+        )
+    return tuple(composed)
+
+
+def _names(fleet: Fleet) -> tuple[str, ...]:
+    named = () if fleet.model is None else (fleet.model,)
+    return (*named, *fleet.aliases, *fleet.loras)
+
+
+def _engine(number: int, engine: Engine) -> EngineSpec:
+    return EngineSpec(
+        id=number,
+        url=engine.url,
+        kind=engine.kind,
+        api_key=None if engine.api_key is None else engine.api_key.get_secret_value(),
+        model=engine.model,
+        allow_paths=engine.allow_paths,
+    )
+
+
+def _sampling(config: Config, experiment: Experiment, secret: bytes) -> SamplingSpec:
+    fleet = config.fleet_of(experiment)
+    return SamplingSpec(
+        experiment=experiment.name,
+        fleet=fleet.model,
+        rate=share_sampled(experiment, fleet),
+        salt=_derived(secret, f"sample {experiment.name}", _SALT_BYTES),
+    )
+
+
+def _mirrored(config: Config, experiment: Experiment, kinds: Mapping[str, str]) -> MirrorExperiment:
+    fleet = config.fleet_of(experiment)
+    candidates = (_arm(candidate.name, candidate, kinds) for candidate in experiment.candidates)
+    return MirrorExperiment(
+        name=experiment.name,
+        fleet=fleet.model,
+        arms=(_arm(CONTROL, experiment.control, kinds), *candidates),
+        # a LoRA adapter keeps its own name: only the names of the base model are rewritten
+        models=() if fleet.model is None else (fleet.model, *fleet.aliases),
+        max_inflight=experiment.max_inflight,
+        timeout_s=experiment.timeout_s,
+    )
+
+
+def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
+    key = arm.api_key
+    headers = () if key is None else (("authorization", f"Bearer {key.get_secret_value()}"),)
+    return ArmSpec(
+        name=name, url=arm.engine, kind=kinds.get(arm.engine, "auto"), model=arm.model, headers=headers
+    )
+
+
+def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
+    return ExperimentSpec(
+        name=experiment.name,
+        fleet=config.fleet_of(experiment).model or NAMELESS_FLEET,
+        candidates=tuple(candidate.name for candidate in experiment.candidates),
+        alpha=experiment.alpha,
+        margin=experiment.margin,
+        window_s=experiment.window_s,
+        calibration_s=experiment.calibration_s,
+        calibration_pairs=experiment.calibration_pairs,
+        slo_ttft_ms=experiment.slo.ttft_ms,
+        slo_tpot_ms=experiment.slo.tpot_ms,
+    )
+
+
+def _derived(secret: bytes, purpose: str, size: int) -> bytes:
+    return hashlib.blake2b(purpose.encode(), digest_size=size, key=secret[:64], person=b"shadowlane").digest()

@@ -1,0 +1,137 @@
+"""What may be typed after `shadowlane`: every command, flag and help text."""
+
+import argparse
+from typing import Any
+
+_SERVE = """\
+Serve clients in front of inference engines.
+
+Nothing but an engine is needed:
+  shadowlane serve --engine http://10.0.0.5:8000
+
+Try a candidate against a control, both on spare GPUs, with copies of the traffic:
+  shadowlane serve --engine http://10.0.0.5:8000 \\
+    --control http://10.0.1.1:8000 --candidate fp8=http://10.0.1.2:8000
+
+Everything else is set in a file:
+  shadowlane serve -c shadowlane.yaml
+
+SIGTERM or Ctrl-C lets running requests finish; a second one ends at once.
+"""
+_CHECK = """\
+Validate a configuration and ask every engine in it what it is, what it serves and what it lacks.
+
+  shadowlane check -c shadowlane.yaml
+
+Exit status 0: all reachable.  1: some engine is not.  2: the configuration is wrong.
+"""
+_REPORT = """\
+Say what an experiment has found so far, from its log alone: the same log gives the same verdict.
+
+  shadowlane report fp8-kv --html fp8-kv.html
+  shadowlane report shadowlane-state/fp8-kv/log.msgpack --json
+"""
+_DEMO = """\
+See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.
+
+  shadowlane demo
+  shadowlane demo --keep          (goes on until Ctrl-C; the page stays up)
+"""
+_TOP = """\
+Watch the rankings of a running Shadowlane in the terminal.
+
+  shadowlane top
+  shadowlane top fp8-kv --admin http://10.0.0.2:8090
+"""
+_EMULATE = """\
+Run the embedded engine: paged, prefix-caching, continuously batching, without a GPU.
+All that follows goes to it.
+
+  shadowlane emulate --help
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole command line.  The parsed namespace has `command` and that command's flags."""
+    root = argparse.ArgumentParser(
+        prog="shadowlane",
+        description="A gateway in front of LLM inference engines: prefix-aware routing, copies of the\n"
+        "traffic to candidate configurations, and verdicts with stated certainty.\n\n"
+        "Begin with:  shadowlane demo",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = root.add_subparsers(
+        dest="command", metavar="{serve,check,report,demo,top,emulate,version}", required=True
+    )
+    _configured(_command(commands, "serve", "serve clients in front of engines", _SERVE))
+    _configured(_command(commands, "check", "validate a configuration and ask its engines", _CHECK))
+    _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
+    _demo(_command(commands, "demo", "see it work without a GPU", _DEMO))
+    top = _command(commands, "top", "watch the rankings in the terminal", _TOP)
+    top.add_argument("experiment", nargs="?", help="only this one (all)")
+    top.add_argument(
+        "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
+    )
+    _command(commands, "emulate", "run the embedded engine", _EMULATE, add_help=False)
+    _command(commands, "version", "print the version", "Print the version.\n\n  shadowlane version\n")
+    for hidden in ("_worker", "_shadow", "_analysis"):
+        _child(commands.add_parser(hidden, allow_abbrev=False), listens=hidden == "_worker")
+    return root
+
+
+def _command(
+    commands: Any, name: str, line: str, text: str, *, add_help: bool = True
+) -> argparse.ArgumentParser:
+    made: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=line,
+        description=text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=add_help,
+    )
+    return made
+
+
+def _configured(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("-c", "--config", metavar="FILE", help="the configuration ($SHADOWLANE_CONFIG)")
+    add("--engine", metavar="URL", action="append", default=[], help="an engine of production; repeatable")
+    add("--control", metavar="URL", help="a spare engine configured as production is")
+    add(
+        "--candidate",
+        metavar="NAME=URL",
+        action="append",
+        default=[],
+        help="a spare engine configured in the way that is tried; repeatable",
+    )
+    add("--sample-rate", metavar="R", help="share of conversations to copy, or auto (auto)")
+    add("--listen", metavar="HOST:PORT", help="where clients connect (127.0.0.1:8080)")
+    add("--admin", metavar="HOST:PORT", help="dashboard, API and metrics (127.0.0.1:8090)")
+    add("--workers", metavar="N", type=int, help="processes that serve clients (1)")
+    add("--state-dir", metavar="DIR", help="logs of the experiments (./shadowlane-state)")
+
+
+def _report(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name")
+    add("--html", metavar="OUT", help="write one self-contained page")
+    add("--json", action="store_true", help="print the ranking as JSON")
+    add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _demo(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--keep", action="store_true", help="go on until Ctrl-C")
+    add("--seed", metavar="N", type=int, default=0, help="of traffic and engines (%(default)s)")
+    add("--seconds", metavar="S", type=float, help="end after this long at most (when decided)")
+    add("--html", metavar="OUT", default="shadowlane-demo.html", help="the report (%(default)s)")
+
+
+def _child(command: argparse.ArgumentParser, *, listens: bool) -> None:
+    command.add_argument("--supervisor", metavar="PID", type=int)
+    command.add_argument("--log-level", default="info")
+    command.add_argument("--log-format", default="auto")
+    if listens:
+        command.add_argument("--fds", metavar="N,N", default="")

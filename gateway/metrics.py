@@ -1,0 +1,191 @@
+"""Which Prometheus series a worker exports: every name, every label, every bucket.
+
+Labels come from closed sets given at start (fleets, engines, experiments) or written in the code (outcomes,
+reasons, kinds); anything else is counted under "other", so that no client can invent a series.
+
+`prometheus_client` decides at import whether it writes to PROMETHEUS_MULTIPROC_DIR, so it is imported when
+the first `WorkerMetrics` is made and not before.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gateway.outcome import Outcome
+from wire.upstream import Ending
+
+OTHER = "other"
+NONE = "none"  # the fleet or engine of a request that came to none
+OUTCOMES = tuple(outcome.value for outcome in Outcome)
+_FAILURES = tuple(ending.value for ending in Ending if ending is not Ending.COMPLETE)
+KINDS = (*_FAILURES, "connect", "status_429", "status_5xx", "error_event")
+REASONS = (
+    *OUTCOMES, *(failure for failure in KINDS if failure not in OUTCOMES),
+    "before_first_token", "busy", "draining", "full", "head_too_large", "headers", "idle_race", "inflight",
+    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable",
+)  # fmt: skip
+
+# name -> (help, labels); exported as shadowlane_<name>_total
+COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "requests": ("Requests relayed, by how they ended.", ("fleet", "engine", "outcome")),
+    "refused": ("Requests answered by the gateway itself, by reason.", ("reason",)),
+    "retries": ("Attempts on another engine before anything was sent to the client.", ("reason",)),
+    "upstream_errors": ("Failures seen at an engine, by kind.", ("engine", "kind")),
+    "client_gone": ("Clients that left before their answer ended.", ()),
+    "chunks": ("Reads from engines passed on to clients.", ()),
+    "prompt_tokens": ("Prompt tokens, where the engine told.", ("fleet",)),
+    "completion_tokens": ("Completion tokens, where the engine told.", ("fleet",)),
+    "lane_dropped": ("Sampled requests not handed to the shadow process.", ("experiment", "reason")),
+    "mirrored": ("Sampled requests handed to the shadow process.", ("experiment",)),
+}
+# name -> (help, labels, how the workers' values become one)
+GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "inflight": ("Requests sent to an engine and not ended.", ("engine",), "livesum"),
+    "engine_up": ("1 while the engine's probes succeed.", ("engine",), "livemostrecent"),
+}
+_TTFT_S = (
+    0.005,
+    0.01,
+    0.02,
+    0.04,
+    0.06,
+    0.08,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    0.75,
+    1,
+    1.5,
+    2.5,
+    5,
+    10,
+    20,
+    40,
+    80,
+)
+_E2E_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 60, 120, 240, 480, 960)
+_OVERHEAD_S = (25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 0.1, 1)
+# name -> (help, labels, bucket bounds in seconds); exported as shadowlane_<name>_seconds
+HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
+    "ttft": ("From the request's arrival to the first token's.", ("fleet",), _TTFT_S),
+    "e2e": ("From the request's arrival to the end of its answer.", ("fleet",), _E2E_S),
+    "overhead": (
+        "From the request's arrival to its dispatch: the gateway's own time.",
+        ("fleet",),
+        _OVERHEAD_S,
+    ),
+}
+
+
+def write_as(process: str) -> None:
+    """Name this process's files in the multiprocess directory, before any `WorkerMetrics` is made.
+
+    By default the files carry the pid: each restart would leave another set, for ever.  Under a stable name
+    ("worker-0", no underscore) a restarted worker reopens the files of the dead one and its counters go on.
+    """
+    if "_" in process:
+        raise ValueError(f"underscores part the names of the multiprocess files: {process!r}")
+    from prometheus_client import values
+
+    if getattr(values.ValueClass, "_multiprocess", False):
+        values.ValueClass = values.MultiProcessValue(lambda: process)  # type: ignore[no-untyped-call]
+
+
+def forget_live_gauges(metrics_dir: Path, process: str) -> None:
+    """Take what a dead process last gauged out of the sums; its counters stay."""
+    for file in metrics_dir.glob(f"gauge_live*_{process}.db"):
+        file.unlink(missing_ok=True)
+
+
+class WorkerMetrics:
+    """One worker's series.
+
+    The hot path touches plain dicts and lists only; once a second the worker calls::
+
+        metrics.flush(
+            counts={("requests", "llama", "http://10.0.0.5:8000", "complete"): 12, ("chunks",): 4711},
+            observations={"ttft": [(("llama",), 0.21), (("llama",), 0.18)]},
+            gauges={("inflight", "http://10.0.0.5:8000"): 3},
+        )
+
+    `counts`: (counter name, *label values in the order of `COUNTERS`) -> how many **since the worker
+    started** (never decreasing): what was not exported before is added now, so a missed flush loses nothing
+    and the same dict can serve the status frame.  `observations`: histogram name -> what was observed **since
+    the last flush**, in seconds; the caller clears its lists.  `gauges`: (gauge name, *labels) -> value now.
+    An unknown metric name is a KeyError; an unknown label value is counted as "other".
+    """
+
+    def __init__(
+        self,
+        *,
+        engines: Iterable[str],
+        fleets: Iterable[str],
+        experiments: Iterable[str] = (),
+        outcomes: Iterable[str] = OUTCOMES,
+        reasons: Iterable[str] = REASONS,
+        kinds: Iterable[str] = KINDS,
+    ) -> None:
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+        self.registry = CollectorRegistry()
+        self._known = {
+            "engine": frozenset((*engines, NONE)),
+            "fleet": frozenset((*fleets, NONE)),
+            "experiment": frozenset(experiments),
+            "outcome": frozenset(outcomes),
+            "reason": frozenset(reasons),
+            "kind": frozenset(kinds),
+        }
+        self._families: dict[str, tuple[Any, tuple[str, ...]]] = {}
+        for name, (text, labels) in COUNTERS.items():
+            self._families[name] = Counter(f"shadowlane_{name}", text, labels, registry=self.registry), labels
+        for name, (text, labels, mode) in GAUGES.items():
+            gauge = Gauge(
+                f"shadowlane_{name}",
+                text,
+                labels,
+                registry=self.registry,
+                multiprocess_mode=mode,  # type: ignore[arg-type]
+            )
+            self._families[name] = gauge, labels
+        for name, (text, labels, buckets) in HISTOGRAMS.items():
+            histogram = Histogram(
+                f"shadowlane_{name}_seconds", text, labels, registry=self.registry, buckets=buckets
+            )
+            self._families[name] = histogram, labels
+        self._series: dict[tuple[str, ...], Any] = {}
+        self._exported: dict[tuple[str, ...], int] = {}
+
+    def flush(
+        self,
+        counts: Mapping[tuple[str, ...], int],
+        observations: Mapping[str, Sequence[tuple[tuple[str, ...], float]]],
+        gauges: Mapping[tuple[str, ...], float],
+    ) -> None:
+        """Export what happened; see the class."""
+        for key, total in counts.items():
+            new = total - self._exported.get(key, 0)
+            if new > 0:
+                self._at(key).inc(new)
+                self._exported[key] = total
+        for name, seen in observations.items():
+            for labels, seconds in seen:
+                self._at((name, *labels)).observe(seconds)
+        for key, value in gauges.items():
+            self._at(key).set(value)
+
+    def _at(self, key: tuple[str, ...]) -> Any:
+        name, *values = key
+        family, labels = self._families[name]
+        if len(values) != len(labels):
+            raise ValueError(f"{name} has the labels {labels}, not {tuple(values)}")
+        closed = tuple(
+            value if value in self._known[label] else OTHER
+            for label, value in zip(labels, values, strict=True)
+        )
+        at = (name, *closed)
+        if at not in self._series:  # keyed by the closed labels: what clients invent is not remembered
+            self._series[at] = family.labels(*closed) if labels else family
+        return self._series[at]

@@ -1,0 +1,105 @@
+"""How a child process comes to life: its spec read, its log and signals set up, its loop run to the end."""
+
+import asyncio
+import ctypes
+import gc
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+
+from gateway import compose, metrics
+from gateway.log import configure
+
+_PR_SET_PDEATHSIG = 1
+# A relay makes many short-lived objects and few cycles: the default would look for some every 700 objects.
+_GC_THRESHOLDS = (100_000, 50, 50)
+
+Serve = Callable[[asyncio.Event, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a child learns from its command line.  `supervisor` is the pid it must not outlive, if any."""
+
+    supervisor: int | None = None
+    log_level: str = "info"
+    log_format: str = "auto"
+
+
+def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
+    """Life of a worker: `fds` are the listening sockets it inherits.  Gives the exit status."""
+    spec = compose.worker_from_json(spec_json)
+    process = f"worker-{spec.index}"
+    metrics.write_as(process)
+    from gateway.worker import serve_worker
+
+    async def serve(stop: asyncio.Event, log: Any) -> None:
+        listeners = [socket.socket(fileno=fd) for fd in fds]
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*_GC_THRESHOLDS)
+        await serve_worker(spec, listeners, stop, log)
+
+    return _live(process, serve, setting)
+
+
+def run_shadow(spec_json: bytes, setting: Setting) -> int:
+    """Life of the shadow process.  Gives the exit status."""
+    spec = compose.shadow_from_json(spec_json)
+    from mirror.shadow import serve_shadow
+
+    async def serve(stop: asyncio.Event, _log: Any) -> None:
+        await serve_shadow(spec, stop)
+
+    return _live("shadow", serve, setting)
+
+
+def run_analysis(spec_json: bytes, setting: Setting) -> int:
+    """Life of the analysis process.  Gives the exit status."""
+    spec = compose.analysis_from_json(spec_json)
+    from analysis.process import serve_analysis
+
+    async def serve(stop: asyncio.Event, _log: Any) -> None:
+        await serve_analysis(spec, stop)
+
+    return _live("analysis", serve, setting)
+
+
+def _live(process: str, serve: Serve, setting: Setting) -> int:
+    log = configure(process, level=setting.log_level, style=setting.log_format)
+    if setting.supervisor is not None and not _die_with(setting.supervisor):
+        log.error("the supervisor is gone")
+        return 1
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears Ctrl-C and says when to end
+
+    async def life() -> None:
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+        await serve(stop, log)
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(life())
+    except Exception:
+        log.exception("failed")
+        return 1
+    return 0
+
+
+def _die_with(supervisor: int) -> bool:
+    """Have the kernel send SIGTERM to this process when its parent dies (Linux; elsewhere nothing).
+
+    False when the parent died before that could be asked for.
+    """
+    if sys.platform == "linux":
+        try:
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        except (OSError, AttributeError):
+            return True  # a libc without prctl: the supervisor's own clean-up has to do
+    return os.getppid() == supervisor

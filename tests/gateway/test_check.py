@@ -1,0 +1,150 @@
+"""`shadowlane check`: every engine asked on a real socket, what is missing said, the status right."""
+
+import asyncio
+import io
+import json
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from config.load import load
+from config.schema import Config
+from gateway.check import check
+from gateway.probe import Place, ask_all
+
+FIXTURES = Path(__file__).parent / "fixtures"
+Answers = Mapping[str, tuple[int, str]]
+
+
+def recorded(engine: str) -> Answers:
+    """What `engine` answered: path -> (status, body)."""
+    answers: Answers = json.loads((FIXTURES / f"answers_{engine}.json").read_text())
+    return answers
+
+
+async def started(answers: Answers, key: str | None, stack: AsyncExitStack) -> str:
+    """The URL of a server that gives `answers`, to who has `key`."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if key is not None and request.headers.get("authorization") != f"Bearer {key}":
+            return web.Response(status=401)
+        status, body = answers.get(request.path, (404, ""))
+        return web.Response(status=status, text=body)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    assert site._server is not None
+    return f"http://127.0.0.1:{runner.addresses[0][1]}"
+
+
+def checked(
+    engines: Mapping[str, tuple[Answers, str | None]], settings: Callable[[Mapping[str, str]], Any]
+) -> tuple[int, str]:
+    """Exit status and text of `check` for the config that `settings` makes of the engines' URLs."""
+
+    async def run() -> tuple[int, str]:
+        async with AsyncExitStack() as stack:
+            urls = {name: await started(*engine, stack) for name, engine in engines.items()}
+            config: Config = load(None, {}, settings(urls))
+            out = io.StringIO()
+            status = await asyncio.to_thread(check, config, out, timeout_s=10)
+            return status, out.getvalue()
+
+    return asyncio.run(run())
+
+
+def closed_port() -> str:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_each_engine_is_described_and_all_reachable_is_success() -> None:
+    engines = {name: (recorded(name), None) for name in ("vllm", "sglang", "llamacpp")}
+    status, text = checked(
+        engines,
+        lambda urls: {
+            "fleets": [{"engines": [urls["vllm"]]}],
+            "experiments": [
+                {
+                    "name": "t",
+                    "control": {"engine": urls["sglang"]},
+                    "candidates": [{"name": "x", "engine": urls["llamacpp"]}],
+                }
+            ],
+        },
+    )
+    assert status == 0
+    assert "reachable: vllm 0.32.0" in text
+    assert "reachable: sglang 0.5.23" in text
+    assert "reachable: llamacpp" in text
+    assert "t: candidate x" in text
+    assert "3 engines: all reachable" in text
+
+
+def test_an_engine_that_is_not_there_is_failure_with_the_reason() -> None:
+    url = closed_port()
+    status, text = checked({}, lambda _urls: {"fleets": [{"engines": [url]}]})
+    assert status == 1
+    assert "not reachable: connection refused" in text
+
+
+def test_what_is_missing_is_said_with_what_to_do() -> None:
+    answers = dict(recorded("sglang"))
+    answers["/metrics"] = (404, "")
+    status, text = checked(
+        {"e": (answers, None)},
+        lambda urls: {"fleets": [{"model": "other", "engines": [{"url": urls["e"], "kind": "vllm"}]}]},
+    )
+    assert status == 0
+    assert "the config says vllm, it looks like sglang" in text
+    assert "model other: it serves tiny" in text
+    assert "--enable-cache-report" in text
+    assert "--kv-events-config" in text
+    assert "--enable-metrics" in text
+
+
+def test_a_key_that_is_needed_is_asked_for_and_one_that_is_given_is_used_and_never_printed() -> None:
+    engine = {"e": (recorded("vllm"), "sk-right")}
+    status, text = checked(engine, lambda urls: {"fleets": [{"engines": [urls["e"]]}]})
+    assert (status, "missing: a key: set api_key" in text) == (0, True)
+
+    def keyed(key: str) -> Callable[[Mapping[str, str]], Any]:
+        return lambda urls: {"fleets": [{"engines": [{"url": urls["e"], "api_key": key}]}]}
+
+    _, text = checked(engine, keyed("sk-wrong"))
+    assert "it refused this one" in text
+    assert "sk-" not in text
+    _, text = checked(engine, keyed("sk-right"))
+    assert "reachable: vllm 0.32.0" in text
+    assert "key" not in text
+
+
+def test_a_server_that_accepts_and_says_nothing_is_told_within_the_time_given() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        (heard,) = ask_all([Place(url)], 0.3)
+    assert heard.error == "no answer in time"
+
+
+def test_a_server_that_speaks_something_else_is_told() -> None:
+    async def run() -> str | None:
+        async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            (heard,) = await asyncio.to_thread(ask_all, [Place(f"http://127.0.0.1:{port}")], 5)
+            return heard.error
+
+    assert asyncio.run(run())
