@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
-from analysis.course import Course
+from analysis.course import Course, MalformedError
 from analysis.inbox import Frame, Inbox, Peer
 from analysis.roster import Roster
 
@@ -84,7 +84,8 @@ class Board:
     async def finish(self, within_s: float) -> None:
         """Work on what has come already, for at most `within_s` seconds, and close the logs."""
         try:
-            await asyncio.wait_for(self._work(self.inbox.take_now()), within_s)
+            frames = self.inbox.take_now() if all(c.loaded for c in self._courses.values()) else []
+            await asyncio.wait_for(self._work(frames), within_s)
         except TimeoutError:
             self._notice("inbox_left", frames=self.inbox.waiting)
         for course in self._courses.values():
@@ -114,12 +115,12 @@ class Board:
                     course.pair(frame.body)
                 else:
                     course.books(frame.body)
-            except (KeyError, TypeError, ValueError) as error:
+            except MalformedError as error:
                 malformed.append(frame.peer)
                 self._refused(course, frame, "analysis_malformed", error)
-            except Exception as error:  # a bug in one measure must not end the others
-                self.inbox.dropped["not_measurable"] += 1
-                self._refused(course, frame, "analysis_not_measurable", error)
+            except Exception as error:  # a bug that one pair shows must not end the others
+                self.inbox.dropped["analysis_failed"] += 1
+                self._refused(course, frame, "analysis_failed", error)
         return malformed
 
     def _refused(self, course: Course, frame: Frame, reason: str, error: Exception) -> None:
@@ -150,7 +151,14 @@ class Board:
     async def ranking(self, name: str) -> dict[str, Any] | None:
         """The ranking of an experiment as of all frames worked on; None when there is no such experiment."""
         course = self._courses.get(name)
-        return None if course is None else await self._run(course.ranking)
+        if course is None:
+            return None
+        try:
+            return await self._run(course.ranking)
+        except Exception as error:
+            self.inbox.dropped["ranking_failed"] += 1
+            self._notice("ranking_failed", experiment=name, error=repr(error)[:300])
+            raise
 
     def not_ready(self) -> list[str]:
         """Why traffic should not be sent here now."""

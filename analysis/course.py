@@ -21,6 +21,10 @@ from analysis.store import NAME, Header, LogError, LogReader, LogWriter, open_lo
 _REBOOT_GAP_NS = 1_000_000_000
 
 
+class MalformedError(Exception):
+    """A frame is not what its kind says it is."""
+
+
 class Course:
     """One experiment from its log on: `load` first, then pairs and books as they come.
 
@@ -107,14 +111,12 @@ class Course:
         return past.end, epoch
 
     def pair(self, frame: Mapping[str, Any]) -> None:
-        """Measure, log and count one pair. KeyError, TypeError or ValueError when the frame is not a pair."""
-        values = _shifted(self._measured(frame), self._shift_ns).to_map()
+        """Measure, log and count one pair. MalformedError when the frame is not a pair."""
         try:
-            record = PairRecord.from_map(
-                values
-            )  # what a replay will see, so that no log holds what it cannot read
-        except msgspec.ValidationError as error:
-            raise ValueError(str(error)) from error
+            values = _shifted(self._measured(frame), self._shift_ns).to_map()
+            record = PairRecord.from_map(values)  # what a replay will see: no log holds what it cannot read
+        except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+            raise MalformedError(repr(error)) from error
         calibrated = self._trial.calibration is not None
         self._trial.add(record)
         self._append("pair", values)
@@ -127,10 +129,13 @@ class Course:
         self._ledger.lost_here(reason)
 
     def books(self, frame: Mapping[str, Any]) -> None:
-        """Take the shadow's books so far. KeyError, TypeError or ValueError when the frame is not that."""
+        """Take the shadow's cumulative books. MalformedError when the frame is not that."""
         before = self._ledger.books()
-        dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
-        self._ledger.take(int(frame["admitted"]), int(frame["paired"]), dropped)
+        try:
+            dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
+            self._ledger.take(int(frame["admitted"]), int(frame["paired"]), dropped)
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedError(repr(error)) from error
         books = self._ledger.books()
         if books == before:
             if self._log is not None and self._log.waiting:

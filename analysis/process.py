@@ -26,7 +26,9 @@ async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
     os.makedirs(run_dir, exist_ok=True)
     courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
     board = Board(spec.version, courses, log.info)
-    admin = await start_admin(board, spec.admin_host, spec.admin_port)
+    admin = await start_admin(
+        board, spec.admin_host, spec.admin_port, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+    )
     try:
         _write(run_dir / "admin.addr", f"{admin.host}:{admin.port}")
         log.info("admin_listening", address=f"{admin.host}:{admin.port}")

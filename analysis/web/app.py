@@ -13,10 +13,11 @@ from analysis.web.source import SOURCE, Source
 STATIC = (Path(__file__).parent / "static").resolve()
 
 
-def build_app(source: Source, bound: str) -> web.Application:
-    """The admin application for a server bound to the host `bound`."""
+def build_app(source: Source, bound: str, metrics_dir: str | None = None) -> web.Application:
+    """The admin application for a server bound to `bound`; workers write metrics to `metrics_dir`."""
     app = web.Application(middlewares=[guard(bound)], client_max_size=64 << 10)
     app[SOURCE] = source
+    app[probes.METRICS_DIR] = metrics_dir
     app.on_response_prepare.append(harden)
     app.router.add_get("/livez", probes.livez)
     app.router.add_get("/readyz", probes.readyz)
@@ -91,9 +92,9 @@ class Admin:
         await self.runner.cleanup()
 
 
-async def start_admin(source: Source, host: str, port: int) -> Admin:
+async def start_admin(source: Source, host: str, port: int, metrics_dir: str | None = None) -> Admin:
     """Listen on `host:port` (port 0: any free one). OSError when that cannot be bound."""
-    runner = web.AppRunner(build_app(source, host), access_log=None, shutdown_timeout=2.0)
+    runner = web.AppRunner(build_app(source, host, metrics_dir), access_log=None, shutdown_timeout=2.0)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()

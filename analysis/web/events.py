@@ -69,8 +69,11 @@ class Feed:
         version = self._source.rank_version(name)
         made = self._made.get(name)
         if made is None or made[0] != version:
-            ranking = await self._source.ranking(name)
-            made = (version, b"" if ranking is None else _event("ranking", to_json(ranking)))
+            try:
+                ranking = await self._source.ranking(name)
+                made = (version, b"" if ranking is None else _event("ranking", to_json(ranking)))
+            except Exception:  # the source has counted it; the other experiments' readers go on
+                made = (version, b"")
             self._made[name] = made
         return made
 

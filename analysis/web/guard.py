@@ -3,6 +3,7 @@
 import ipaddress
 import socket
 
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -82,6 +83,13 @@ def guard(bound: str) -> Middleware:
             if error.status < 400:
                 raise
             return failure(error.status, error.reason, "http_error")
+        except ConnectionError:
+            raise
+        except Exception:
+            structlog.get_logger("analysis").exception("admin_failed", path=request.path)
+            return failure(
+                500, "this could not be answered; the analysis process's log says why", "internal_error"
+            )
 
     return guarded
 

@@ -13,6 +13,8 @@ from prometheus_client.registry import Collector
 
 from analysis.web.source import SOURCE
 
+METRICS_DIR: web.AppKey[str | None] = web.AppKey("metrics_dir")
+
 
 async def livez(_request: web.Request) -> web.Response:
     """200 as long as this process answers."""
@@ -29,24 +31,42 @@ async def metrics(request: web.Request) -> web.Response:
     """All processes' metrics in Prometheus' text format, this process's own computed now."""
     source = request.app[SOURCE]
     rankings = [r for name in source.names() if (r := await source.ranking(name)) is not None]
-    body = await asyncio.to_thread(_exposition, source.status(), rankings)
+    body = await asyncio.to_thread(_exposition, source.status(), rankings, request.app[METRICS_DIR])
     return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def _exposition(status: Mapping[str, Any], rankings: list[dict[str, Any]]) -> bytes:
+def _exposition(status: Mapping[str, Any], rankings: list[dict[str, Any]], folder: str | None) -> bytes:
+    for _ in range(2):
+        try:
+            return _workers(folder) + _own(status, rankings, incomplete=False)
+        except (
+            Exception
+        ):  # a worker's file may be half written, or go while it is read: the library lets that escape
+            continue
+    return _own(status, rankings, incomplete=True)
+
+
+def _workers(folder: str | None) -> bytes:
+    """What the workers have written into `folder`."""
+    if folder is None or not os.path.isdir(folder):
+        return b""
     registry = CollectorRegistry()
-    folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
-    if folder and os.path.isdir(folder):
-        MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
-    registry.register(_Own(status, rankings))
+    MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    return generate_latest(registry)
+
+
+def _own(status: Mapping[str, Any], rankings: list[dict[str, Any]], *, incomplete: bool) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Own(status, rankings, incomplete))
     return generate_latest(registry)
 
 
 class _Own(Collector):
     """This process's figures. Computed when scraped: metric objects would write into the workers' files."""
 
-    def __init__(self, status: Mapping[str, Any], rankings: list[dict[str, Any]]) -> None:
+    def __init__(self, status: Mapping[str, Any], rankings: list[dict[str, Any]], incomplete: bool) -> None:
         self._status = status
+        self._incomplete = incomplete
         self._rankings = rankings
 
     def describe(self) -> list[Metric]:
@@ -69,6 +89,11 @@ class _Own(Collector):
         for what, n in self._status["troubles"].items():
             troubles.add_metric([what], n)
         yield troubles
+        yield GaugeMetricFamily(
+            "shadowlane_metrics_incomplete",
+            "1 when workers' metrics could not be read.",
+            value=self._incomplete,
+        )
         waiting = self._status["inbox"]["waiting"]
         yield GaugeMetricFamily(
             "shadowlane_analysis_inbox_frames", "Frames not yet worked on.", value=waiting

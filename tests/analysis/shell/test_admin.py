@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import struct
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -20,11 +24,13 @@ NAME = "/api/experiments/fp8-kv-cache"
 
 
 def _served(
-    talk: Callable[[aiohttp.ClientSession, str], Awaitable[None]], ranking: dict[str, Any] | None = None
+    talk: Callable[[aiohttp.ClientSession, str], Awaitable[None]],
+    ranking: dict[str, Any] | None = None,
+    metrics_dir: str | None = None,
 ) -> None:
     async def run() -> None:
         source = Still(rankings.status(), ranking or rankings.ranking())
-        admin = await start_admin(source, "127.0.0.1", 0)
+        admin = await start_admin(source, "127.0.0.1", 0, metrics_dir)
         try:
             async with aiohttp.ClientSession() as http:
                 await talk(http, f"http://{admin.host}:{admin.port}")
@@ -178,3 +184,23 @@ def test_the_report_is_one_page_without_scripts_and_escapes_what_it_is_told(tmp_
         assert "observed only" in page and "cache parity" in page
 
     _served(talk, ranking)
+
+
+def test_metrics_hold_what_other_processes_wrote_and_survive_a_broken_file(tmp_path: Path) -> None:
+    write = "from prometheus_client import Counter; Counter('shadowlane_requests', 'Requests.').inc(7)"
+    subprocess.run(
+        [sys.executable, "-c", write],
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+        check=True,
+    )
+
+    async def talk(http: aiohttp.ClientSession, url: str) -> None:
+        async with http.get(url + "/metrics") as answer:
+            text = await answer.text()
+            assert "shadowlane_requests_total 7.0" in text and "shadowlane_metrics_incomplete 0.0" in text
+        (tmp_path / "counter_99.db").write_bytes(struct.pack("iii", 64, 0, 10_000) + bytes(52))
+        async with http.get(url + "/metrics") as answer:
+            text = await answer.text()
+            assert answer.status == 200 and "shadowlane_metrics_incomplete 1.0" in text
+
+    _served(talk, metrics_dir=str(tmp_path))

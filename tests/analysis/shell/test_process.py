@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -180,7 +178,7 @@ def test_after_kill_9_every_counted_pair_is_there(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys; from analysis.process import serve_analysis;"
         "from tests.analysis.shell.frames import SPEC, analysis_spec; from pathlib import Path;"
-        "asyncio.run(serve_analysis(analysis_spec(Path(sys.argv[1]), SPEC), asyncio.Event()))"
+        "import uvloop; uvloop.run(serve_analysis(analysis_spec(Path(sys.argv[1]), SPEC), asyncio.Event()))"
     )
 
     async def run() -> bytes:
@@ -200,10 +198,10 @@ def test_after_kill_9_every_counted_pair_is_there(tmp_path: Path) -> None:
                     if json.loads(shown)["pairs"] == 30:
                         break
                     await asyncio.sleep(0.025)
-            os.kill(child.pid, signal.SIGKILL)
             writer.close()
             return shown
         finally:
+            child.kill()  # SIGKILL
             await child.wait()
 
     shown = asyncio.run(run())

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 
 const CHARTS = [["tpot", "TPOT"], ["ttft", "TTFT"]];
 const DASHES = [[], [6, 3], [2, 3], [9, 3, 2, 3], [4, 2], [1, 3]];
+const CHARTED = Symbol("charts");
 const HEIGHT = 190;
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -82,7 +83,11 @@ function build(section, slot, ranking) {
 
 export function drawCharts(section, slot, ranking) {
   if (typeof window.uPlot !== "function") return;
-  slot.shadowlanePrint = "charts";
+  if (slot.shadowlanePrint !== CHARTED) {
+    for (const chart of section.charts?.list ?? []) chart.plot.destroy();
+    section.charts = undefined;
+    slot.shadowlanePrint = CHARTED;
+  }
   const names = JSON.stringify([arms(ranking).map((c) => c.name), ranking.margin]);
   section.latest = ranking;
   if (!section.watching) {

@@ -47,12 +47,12 @@ function outputs(ranking) {
   const shown = OUTPUTS.filter((key) => ranking.candidates.some((c) => c.outputs?.[key]));
   const floor = ranking.control?.floor ?? {};
   const cell = (output) => h("td", { class: "r" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : "\u00a0"));
-  return h("div", { class: "panel scroll" }, h("table", {},
+  return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
     h("caption", {}, "Output agreement with control", h("span", {}, "the floor is how well control agrees with itself; a candidate cannot be asked for more")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col" }, "Outputs"), shown.map((key) => h("th", { scope: "col", class: "r" }, words(key))))),
     h("tbody", {},
       ranking.candidates.map((c) => h("tr", {}, h("th", { scope: "row" }, c.name), h("td", {}, outputBadge(c.outputs?.label)), shown.map((key) => cell(c.outputs?.[key])))),
-      h("tr", { class: "reference" }, h("th", { scope: "row" }, `${ranking.control?.name ?? "control"} again`), h("td", { class: "dim" }, "floor"), shown.map((key) => h("td", { class: "r" }, share(ranking.candidates.map((c) => c.outputs?.[key]?.floor).find((v) => typeof v === "number") ?? floor[key])))))));
+      h("tr", { class: "reference" }, h("th", { scope: "row" }, "control, twice"), h("td", { class: "dim" }, "floor"), shown.map((key) => h("td", { class: "r" }, share(ranking.candidates.map((c) => c.outputs?.[key]?.floor).find((v) => typeof v === "number") ?? floor[key])))))));
 }
 
 function checks(ranking) {
@@ -74,11 +74,13 @@ function books(ranking) {
 }
 
 function arms(ranking) {
-  const row = (arm, name, kind) => h("tr", { class: kind === "candidate" ? null : "reference" }, h("th", { scope: "row" }, name, kind === "production" ? h("div", { class: "ci" }, "observed only, not comparable") : null), h("td", { class: "r" }, count(arm?.n)), h("td", { class: "r" }, count(arm?.errors)),
+  const slo = [...ranking.candidates, ranking.control, ranking.production].some((arm) => typeof arm?.slo_met === "number");
+  const row = (arm, name, kind) => h("tr", { class: kind === "candidate" ? null : "reference" }, h("th", { scope: "row" }, name, kind === "production" ? h("div", { class: "ci" }, "observed only, not comparable") : null), h("td", { class: "r" }, count(arm?.n)), h("td", { class: "r" }, count(arm?.errors), Object.entries(arm?.faults ?? {}).map(([fault, n]) => h("div", { class: "ci" }, `${words(fault)} ${count(n)}`))),
+    slo ? h("td", { class: "r" }, typeof arm?.slo_met === "number" ? `${(arm.slo_met * 100).toFixed(1)} %` : "–") : null,
     ARM_METRICS.map(([key]) => h("td", { class: "r" }, ms(arm?.[key]?.p50), h("span", { class: "dim" }, ` / ${ms(arm?.[key]?.p95)}`))));
   return h("div", { class: "panel scroll" }, h("table", {},
     h("caption", {}, "Latency in ms", h("span", {}, "median / 95th percentile of each arm; compare candidates with control only")),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col", class: "r" }, "Answers"), h("th", { scope: "col", class: "r" }, "Errors"), ARM_METRICS.map(([, name]) => h("th", { scope: "col", class: "r" }, name)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col", class: "r" }, "Answers"), h("th", { scope: "col", class: "r" }, "Errors"), slo ? h("th", { scope: "col", class: "r" }, "Within SLO") : null, ARM_METRICS.map(([, name]) => h("th", { scope: "col", class: "r" }, name)))),
     h("tbody", {}, ranking.candidates.map((c) => row(c, c.name, "candidate")), ranking.control ? row(ranking.control, ranking.control.name ?? "control", "control") : null, ranking.production ? row(ranking.production, "production", "production") : null)));
 }
 
@@ -99,7 +101,8 @@ export function drawExperiment(section, spec, ranking) {
     return;
   }
   show(slots.table, [ranking.phase, ranking.margin, ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control], () => rankingTable(ranking));
-  drawCharts(section, slots.charts, ranking);
+  if (ranking.phase === "calibration") show(slots.charts, "calibrating", () => h("p", { class: "note" }, "Charts over time start when calibration ends: until then nothing is compared with a candidate."));
+  else drawCharts(section, slots.charts, ranking);
   show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks], () =>
-    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), arms(ranking)), h("div", { class: "w4 stack" }, checks(ranking), books(ranking))));
+    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), arms(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking))));
 }

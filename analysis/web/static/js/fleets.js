@@ -39,7 +39,7 @@ export function drawFleets(place, status) {
   const rows = engines(status);
   show(place, [rows, status.processes?.map((p) => [p.process, p.fresh, p.draining, p.fresh || p.age_s]), status.troubles, status.inbox], () => {
     if (rows.length === 0) {
-      return h("div", { class: "panel" }, h("p", { class: "pad dim" }, "No gateway worker has reported yet. Workers report once a second; if this stays, look at the log of ", h("span", { class: "mono" }, "shadowlane serve"), "."), processes(status));
+      return h("div", { class: "panel" }, h("p", { class: "pad dim" }, "No gateway worker has reported in the last 5 s, so nothing is known of the engines. Workers report once a second; if this stays, look at the log of ", h("span", { class: "mono" }, "shadowlane serve"), "."), processes(status));
     }
     const heads = ["Fleet", "Engine", "State", "In flight", "Kind", "Models", "Last error"];
     return h("div", { class: "panel" },
