@@ -7,6 +7,8 @@ reasons, kinds); anything else is counted under "other", so that no client can i
 the first `WorkerMetrics` is made and not before.
 """
 
+import collections
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,8 +173,11 @@ class WorkerMetrics:
                 self._at(key).inc(new)
                 self._exported[key] = total
         for name, seen in observations.items():
+            by_labels: dict[tuple[str, ...], list[float]] = {}
             for labels, seconds in seen:
-                self._at((name, *labels)).observe(seconds)
+                by_labels.setdefault(labels, []).append(seconds)
+            for labels, values in by_labels.items():
+                _observe(self._at((name, *labels)), values)
         for key, value in gauges.items():
             self._at(key).set(value)
 
@@ -189,3 +194,15 @@ class WorkerMetrics:
         if at not in self._series:  # keyed by the closed labels: what clients invent is not remembered
             self._series[at] = family.labels(*closed) if labels else family
         return self._series[at]
+
+
+def _observe(histogram: Any, values: Sequence[float]) -> None:
+    """Observe many values at once.
+
+    `Histogram.observe` takes one, at 5 µs each: three a request would be half of what the relay costs.  So the
+    values are counted here and added to the client library's own cells, of which there is no public bulk form.
+    """
+    counts = collections.Counter(bisect_left(histogram._upper_bounds, value) for value in values)
+    histogram._sum.inc(sum(values))
+    for at, n in counts.items():
+        histogram._buckets[at].inc(n)

@@ -51,6 +51,15 @@ def test_observations_and_gauges_are_exported() -> None:
     assert series[f'shadowlane_inflight{{engine="{ENGINE}"}}'] == 2
 
 
+@given(st.lists(st.floats(0, 2000), max_size=30))
+def test_many_observations_at_once_are_the_same_as_one_by_one(values: list[float]) -> None:
+    together, single = made(), made()
+    together.flush({}, {"e2e": [(("llama",), value) for value in values]}, {})
+    for value in values:
+        single._at(("e2e", "llama")).observe(value)
+    assert exposed(together) == pytest.approx(exposed(single))
+
+
 @given(st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=30))
 def test_labels_invented_by_clients_make_no_series(invented: list[tuple[str, str, str]]) -> None:
     metrics = made()
