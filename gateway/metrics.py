@@ -199,8 +199,8 @@ class WorkerMetrics:
 def _observe(histogram: Any, values: Sequence[float]) -> None:
     """Observe many values at once.
 
-    `Histogram.observe` takes one, at 5 µs each: three a request would be half of what the relay costs.  So the
-    values are counted here and added to the client library's own cells, of which there is no public bulk form.
+    `Histogram.observe` takes one, at 5 µs each: three a request would be half of what the relay costs.  So
+    the values are counted here and added to the client library's own cells; it has no public bulk form.
     """
     counts = collections.Counter(bisect_left(histogram._upper_bounds, value) for value in values)
     histogram._sum.inc(sum(values))
