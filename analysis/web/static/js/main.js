@@ -20,7 +20,7 @@ function state(element, kind, text) {
 function draw() {
   due = false;
   if (status) {
-    place("version").textContent = status.version ? `v${status.version}` : "";
+    place("version").textContent = /^\d/.test(status.version ?? "") ? `v${status.version}` : status.version ?? "";
     const reasons = status.ready?.reasons ?? [];
     state(place("ready"), status.ready?.ready ? "good" : "bad", status.ready?.ready ? "ready for traffic" : `not ready: ${reasons[0] ?? "no reason given"}`);
     place("ready").title = reasons.join("\n");
