@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.flags import parser
+from gateway.flags import CHILDREN, child_parser, parser
 
 if TYPE_CHECKING:
     from config.schema import Config
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     typed = sys.argv[1:] if argv is None else list(argv)
     if typed[:1] == ["emulate"]:
         return _emulate(typed[1:])
-    given = parser().parse_args(typed)
+    given = (child_parser() if typed[:1] and typed[0] in CHILDREN else parser()).parse_args(typed)
     try:
         return _COMMANDS[given.command](given)
     except KeyboardInterrupt:
@@ -76,6 +76,9 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _config(given: argparse.Namespace) -> "Config":
+    """The config, its policies tried too.  Raises ConfigError."""
+    import routing.policies
+    from config import plugins
     from config.flags import overrides
     from config.load import load
 
@@ -91,7 +94,17 @@ def _config(given: argparse.Namespace) -> "Config":
     if given.state_dir is not None:
         settings["state_dir"] = given.state_dir
     path = given.config or (None if given.engine else os.environ.get("SHADOWLANE_CONFIG") or None)
-    return load(path, os.environ, settings)
+    config = load(path, os.environ, settings)
+    for at, fleet in enumerate(config.fleets):
+        where = path or "settings"
+        plugins.build(
+            routing.policies,
+            fleet.policy.name,
+            fleet.policy.params,
+            source=where,
+            path=("fleets", at, "policy"),
+        )
+    return config
 
 
 def _report(given: argparse.Namespace) -> int:

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+CHILDREN = ("_worker", "_shadow", "_analysis")
 _SERVE = """\
 Serve clients in front of inference engines.
 
@@ -61,9 +62,7 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = root.add_subparsers(
-        dest="command", metavar="{serve,check,report,demo,top,emulate,version}", required=True
-    )
+    commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _configured(_command(commands, "serve", "serve clients in front of engines", _SERVE))
     _configured(_command(commands, "check", "validate a configuration and ask its engines", _CHECK))
     _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
@@ -75,9 +74,18 @@ def parser() -> argparse.ArgumentParser:
     )
     _command(commands, "emulate", "run the embedded engine", _EMULATE, add_help=False)
     _command(commands, "version", "print the version", "Print the version.\n\n  shadowlane version\n")
-    for hidden in ("_worker", "_shadow", "_analysis"):
-        _child(commands.add_parser(hidden, allow_abbrev=False), listens=hidden == "_worker")
     return root
+
+
+def child_parser() -> argparse.ArgumentParser:
+    """The command line by which the supervisor starts its children; nobody types it."""
+    child = argparse.ArgumentParser(prog="shadowlane", allow_abbrev=False)
+    child.add_argument("command", choices=CHILDREN)
+    child.add_argument("--supervisor", metavar="PID", type=int)
+    child.add_argument("--log-level", default="info")
+    child.add_argument("--log-format", default="auto")
+    child.add_argument("--fds", metavar="N,N", default="")
+    return child
 
 
 def _command(
@@ -127,11 +135,3 @@ def _demo(command: argparse.ArgumentParser) -> None:
     add("--seed", metavar="N", type=int, default=0, help="of traffic and engines (%(default)s)")
     add("--seconds", metavar="S", type=float, help="end after this long at most (when decided)")
     add("--html", metavar="OUT", default="shadowlane-demo.html", help="the report (%(default)s)")
-
-
-def _child(command: argparse.ArgumentParser, *, listens: bool) -> None:
-    command.add_argument("--supervisor", metavar="PID", type=int)
-    command.add_argument("--log-level", default="info")
-    command.add_argument("--log-format", default="auto")
-    if listens:
-        command.add_argument("--fds", metavar="N,N", default="")

@@ -70,7 +70,8 @@ def program(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Iterat
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})},
+        # unbuffered, each word of a line would be a write of its own, and lines of several processes would mix
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "", **(env or {})},
     )
     running = Program(process)
     try:
