@@ -70,7 +70,7 @@ def program(argv: Sequence[str], env: Mapping[str, str] | None = None) -> Iterat
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # unbuffered, each word of a line would be a write of its own, and lines of several processes would mix
+        # unbuffered, each word of a line would be a write of its own, and lines of processes would mix
         env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "", **(env or {})},
     )
     running = Program(process)
