@@ -86,7 +86,7 @@ def with_engine(use: Callable[[Client], Awaitable[None]], params: EngineParams =
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until `condition` holds; the test's own time limit bounds it."""
-    while not condition():  # noqa: ASYNC110 (the engine has no event to wait for, on purpose)
+    while not condition():
         await asyncio.sleep(0.002)
 
 

@@ -170,7 +170,7 @@ async def shadow(
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for something that must come about."""
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110
+        while not holds():
             await asyncio.sleep(0.005)
 
 
