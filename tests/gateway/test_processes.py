@@ -110,6 +110,14 @@ async def chat(http: aiohttp.ClientSession, whole: Whole, number: int) -> bool:
         return answer.status == 200 and text.endswith("data: [DONE]\n\n")
 
 
+async def completed(http: aiohttp.ClientSession, whole: Whole) -> float:
+    """How many requests the metrics say were answered whole."""
+    async with http.get(whole.admin + "/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    served = [line for line in lines if line.startswith("shadowlane_requests_total{")]
+    return sum(float(line.split()[-1]) for line in served if 'outcome="complete"' in line)
+
+
 @pytest.mark.parametrize("victim", ["_shadow", "_analysis"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_losing_the_shadow_or_the_analysis_process_fails_no_request(
@@ -155,10 +163,10 @@ def test_copies_become_pairs_and_the_books_close(tmp_path: Path) -> None:
             assert books["paired"] > 5 and set(books["dropped"]) <= {"calibration", "lane_down"}
             assert ranking["pairs"] > 0 or ranking["phase"] == "calibration"
 
-            async with http.get(whole.admin + "/metrics") as answer:
-                text = await answer.text()
-            served = [line for line in text.splitlines() if line.startswith("shadowlane_requests_total{")]
-            assert sum(float(line.split()[-1]) for line in served if 'outcome="complete"' in line) == 40
+            async with asyncio.timeout(10):
+                while await completed(http, whole) < 40:
+                    await asyncio.sleep(0.2)  # exported once a second
+            assert await completed(http, whole) == 40
             async with http.get(whole.url + "/v1/models") as answer:
                 listed = json.loads(await answer.text())
             assert [one["id"] for one in listed["data"]] == ["m"]
