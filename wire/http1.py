@@ -82,6 +82,7 @@ class RequestReader:
         self._headers: Headers = []
         self._names: list[bytes] = []
         self._dead = False
+        self._switches = False  # the request asks to go on in another protocol
 
     def feed(self, data: bytes) -> list[Event]:
         """Return what `data` completes.  After a `Malformed` nothing more comes."""
@@ -91,19 +92,37 @@ class RequestReader:
         if self._dead:
             return events
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._dead = True
+            self._parse(data)
         except httptools.HttpParserError as error:
             if not self._dead:
                 self._die(Malformed(str(error) or "not HTTP"))
             return events
-        if self._in_head and not self._dead:
-            # llhttp keeps a half-read header to itself, so what it was fed is counted, not what it told.
-            self._head_bytes += 0 if events else len(data)
+        if not self._dead:
+            # llhttp keeps a half-read header, trailer or chunk extension to itself, so what it was fed is
+            # counted, not what it told.
+            self._head_bytes = 0 if events else self._head_bytes + len(data)
             if self._head_bytes > self._limit:
                 self._die(_TOO_LARGE)
         return events
+
+    def _parse(self, data: bytes) -> None:
+        while True:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as stopped:
+                if self._switches:
+                    self._dead = True
+                    return
+                data = self._without_offer() + data[stopped.args[0] :]
+            self._parser = httptools.HttpRequestParser(self)
+
+    def _without_offer(self) -> bytes:
+        """The head as if it offered no other protocol: httptools reads no body after one that does."""
+        del self._events[-2:]  # the head and its supposed end
+        lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._target)]
+        lines += [name + b": " + value for name, value in self._headers if name.lower() != b"upgrade"]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     def _die(self, event: Malformed) -> None:
         self._dead = True
@@ -147,6 +166,10 @@ class RequestReader:
             refusal = Malformed("the only transfer coding understood is chunked, in HTTP/1.1", 501)
         if refusal is not None:
             self._die(refusal)
+        # Java's client offers h2c with every first request and is served in HTTP/1.1 (RFC 9110 7.8).
+        self._switches = parser.should_upgrade() and not (
+            b"upgrade" in names and headers[names.index(b"upgrade")][1].lower() == b"h2c"
+        )
         if self._dead:
             return
         self._events.append(
@@ -159,7 +182,7 @@ class RequestReader:
                 parser.should_keep_alive(),
                 length,
                 coding is not None,
-                bool(parser.should_upgrade()),
+                self._switches,
             )
         )
 

@@ -44,6 +44,7 @@ class ResponseReader:
         "_limit",
         "_parser",
         "_reading",
+        "_unseen_bytes",
         "complete",
         "head",
         "surplus",
@@ -60,6 +61,7 @@ class ResponseReader:
         self._held = b""
         self._left = -1
         self._reading: _Reading | None = None
+        self._unseen_bytes = 0
         self.head: ResponseHead | None = None
         self.complete = False
         self.surplus = False
@@ -100,6 +102,8 @@ class ResponseReader:
                 self._held = data
                 if data and not b"HTTP/1.".startswith(data[:7]) and not data.startswith(b"HTTP/1."):
                     raise MalformedAnswer("the answer does not begin like HTTP/1.1")
+                if b"\n\n" in data:
+                    raise MalformedAnswer("the answer's head ends with bare line feeds")
                 return b""
             self._held = b""
             reading = _Reading()
@@ -116,7 +120,7 @@ class ResponseReader:
                 break
             if status == 101:
                 raise MalformedAnswer("the engine switched protocols unasked")
-        if reading.coding.lower() != b"chunked":
+        if reading.chunked and reading.coding.lower() != b"chunked":
             raise MalformedAnswer("the answer uses a transfer coding other than chunked")
         self.head = ResponseHead(
             status,
@@ -150,6 +154,10 @@ class ResponseReader:
             self.complete = True
             self.surplus = self.surplus or reading.surplus
         pieces = reading.pieces
+        # llhttp keeps a half-read trailer to itself, however long.
+        self._unseen_bytes = 0 if pieces else self._unseen_bytes + len(data)
+        if self._unseen_bytes > self._limit:
+            raise MalformedAnswer("the answer's trailers or chunk extensions are too large")
         body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         return body
@@ -181,7 +189,7 @@ class _Reading:
         self.reason = b""
         self.length: int | None = None
         self.chunked = False
-        self.coding = b"chunked"
+        self.coding = b""
         self.in_head = True
         self.complete = False
         self.surplus = False
@@ -203,7 +211,7 @@ class _Reading:
             self.length = int(value)
         elif low == b"transfer-encoding":
             self.chunked = True
-            self.coding = value
+            self.coding += value  # a second coding makes it one not understood
 
     def on_headers_complete(self) -> None:
         self.in_head = False

@@ -42,7 +42,17 @@ class Answer(Protocol):
 class Exchange:
     """One request and its answer."""
 
-    __slots__ = ("_answer", "_connection", "_flow", "_unsent", "bodiless", "heard", "reused", "streaming")
+    __slots__ = (
+        "_answer",
+        "_connection",
+        "_flow",
+        "_paused",
+        "_unsent",
+        "bodiless",
+        "heard",
+        "reused",
+        "streaming",
+    )
 
     def __init__(
         self, answer: Answer, *, bodiless: bool, streaming: bool, flow: Callable[[bool], None] | None
@@ -50,6 +60,7 @@ class Exchange:
         self._answer: Answer | None = answer
         self._connection: _Connection | None = None
         self._flow = flow
+        self._paused = False  # asked for, perhaps before there is a connection to pause
         self._unsent: list[bytes] = []
         self.bodiless = bodiless
         self.streaming = streaming
@@ -62,16 +73,20 @@ class Exchange:
             self._connection.transport.write(data)
         elif self._answer is not None:
             self._unsent.append(data)
+            if self._flow is not None:
+                self._flow(True)  # until there is a connection to take it
 
     def finish(self) -> None:
         """The request's body is whole."""
         self.streaming = False
 
     def pause_reading(self) -> None:
+        self._paused = True
         if self._connection is not None:
             self._connection.pause_reading()
 
     def resume_reading(self) -> None:
+        self._paused = False
         if self._connection is not None:
             self._connection.resume_reading()
 
@@ -190,15 +205,20 @@ class Pool:
                     _, connection = await loop.create_connection(
                         lambda: _Connection(self), origin.host, origin.port, ssl=self._ssl
                     )
-        except (OSError, TimeoutError, tls.SSLError):
+        except (OSError, UnicodeError):  # a name no resolver can be asked for raises the latter
             self.open -= 1
             exchange._end(Ending.REFUSED, monotonic_ns())
             return
         if exchange._answer is None:  # cancelled while the connection was being made
             self._give_back(connection)
             return
+        if connection.lost:  # closed, or out of step, before this task ran on: nobody will tell of it again
+            exchange._end(Ending.CUT, monotonic_ns())
+            return
         pieces, exchange._unsent = exchange._unsent, []
         connection.begin(exchange)
+        if exchange._flow is not None:
+            exchange._flow(False)
         connection.transport.writelines(pieces)
 
     def _give_back(self, connection: "_Connection") -> None:
@@ -241,6 +261,8 @@ class _Connection(asyncio.Protocol):
         self.exchange = exchange
         exchange._connection = self
         self._reader.begin(bodiless=exchange.bodiless)
+        if exchange._paused:
+            self.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         at_ns = monotonic_ns()
@@ -271,7 +293,12 @@ class _Connection(asyncio.Protocol):
     def _complete(self, exchange: Exchange, at_ns: int) -> None:
         reader = self._reader
         assert reader.head is not None
-        reusable = reader.head.keep_alive and not reader.surplus and not exchange.streaming
+        reusable = (
+            reader.head.keep_alive
+            and not reader.surplus
+            and not exchange.streaming
+            and not self.transport.get_write_buffer_size()  # answered before the request was taken whole
+        )
         self.exchange = None
         self.resume_reading()
         # Given back before the caller hears of it: what it sends next may use this connection.

@@ -84,6 +84,37 @@ def test_a_head_without_end_is_refused_at_its_limit(step: int) -> None:
     assert [event.status for event in seen if isinstance(event, Malformed)] == [431]
 
 
+@pytest.mark.parametrize("after_the_body", [b"0\r\nX: ", b"1;x="], ids=["trailer", "chunk extension"])
+def test_what_follows_or_frames_the_body_is_bounded_too(after_the_body: bytes) -> None:
+    chunked = b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    reader = RequestReader(10_000)
+    reader.feed(b"POST /" + chunked + after_the_body)
+    seen = [event for _ in range(20) for event in reader.feed(b"a" * 1000)]
+    assert [event.status for event in seen if isinstance(event, Malformed)] == [431]
+    answers = ResponseReader(10_000)
+    answers.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + after_the_body)
+    with pytest.raises(MalformedAnswer, match="too large"):
+        all(answers.feed(b"a" * 1000) == b"" for _ in range(20))
+
+
+@pytest.mark.parametrize("step", [1, 10, 1000])
+def test_an_offer_of_h2c_is_passed_over_and_the_request_read(step: int) -> None:
+    """Java's client makes it with each first request; httptools would take the body for another protocol."""
+    offer = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAA\r\n"
+    for framed in (
+        b"Content-Length: 3\r\n\r\nabc",
+        b"Transfer-Encoding: chunked\r\n\r\n" + b"3\r\nabc\r\n0\r\n\r\n",
+    ):
+        data = 2 * (b"POST /a HTTP/1.1\r\n" + offer + framed)
+        reader, events = RequestReader(), list[Event]()
+        for at in range(0, len(data), step):
+            events += reader.feed(data[at : at + step])
+        heads = [event for event in events if isinstance(event, RequestHead)]
+        assert [(head.target, head.upgrade) for head in heads] == [(b"/a", False)] * 2
+        assert b"".join(event.piece for event in events if isinstance(event, Body)) == b"abcabc"
+        assert events.count(End()) == 2 and not any(isinstance(event, Malformed) for event in events)
+
+
 def answer(
     data: bytes, cuts: list[int], *, eof: bool = False, bodiless: bool = False
 ) -> tuple[int, bytes, bool]:
@@ -145,6 +176,8 @@ def test_bytes_beyond_the_end_are_surplus_and_no_body(data: bytes, tail: bytes) 
     [
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"garbage of an engine\r\n\r\n",
