@@ -20,7 +20,7 @@ from rich.text import Text
 
 from gateway import demo_cast
 from gateway.demo_children import ChildError, Children
-from gateway.demo_stage import DemoError, Stage, set_stage
+from gateway.demo_stage import DemoError, Stage, hold_address, set_stage
 from gateway.terminal import plain_line, ranking_table
 from wire.tasks import Tasks
 from workload import arrivals, prompts
@@ -108,8 +108,15 @@ class _Play:
             asking = await stack.enter_async_context(_session(20.0))
             try:
                 calibration_s = min(CALIBRATION_S, self._seconds / 6)
+                held = (stack.enter_context(hold_address(8080)), stack.enter_context(hold_address(8090)))
                 stage = await set_stage(
-                    self._members, children, polling, Path(folder), calibration_s, self._unless_interrupted
+                    self._members,
+                    children,
+                    polling,
+                    Path(folder),
+                    calibration_s,
+                    held,
+                    self._unless_interrupted,
                 )
                 self._announce(stage)
                 sender = _sender(asking, stage)
@@ -142,12 +149,21 @@ class _Play:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while time.monotonic() < ends_s and not concluded(ranking):
                 await self._pass_a_second(stage)
-                ranking = await stage.ranking() or ranking
+                ranking = self._ours(await stage.ranking()) or ranking
                 if self._console.is_terminal:
                     live.update(ranking_table(ranking, self._console.width), refresh=True)
                 elif ranking and time.monotonic() - said_s >= _PLAIN_EVERY_S:
                     said_s = time.monotonic()
                     self._say(plain_line(ranking))
+        return ranking
+
+    def _ours(self, ranking: dict[str, Any] | None) -> dict[str, Any] | None:
+        """`ranking`, if it is of this demo's candidates; another gateway may have been quicker to take the port."""
+        if ranking is None:
+            return None
+        found = {one["name"] for one in ranking["candidates"]}
+        if found != {part.name for part in self._members.candidates}:
+            raise DemoError(f"another gateway answers at our address: it ranks {sorted(found)}")
         return ranking
 
     async def _close(self, stage: Stage, ranking: dict[str, Any], sender: Sender) -> None:

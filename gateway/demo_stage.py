@@ -62,13 +62,17 @@ async def set_stage(
     session: aiohttp.ClientSession,
     folder: Path,
     calibration_s: float,
+    held: tuple[socket.socket, socket.socket],
     meanwhile: Callable[[], Awaitable[None]],
 ) -> Stage:
-    """Start everything; return when the gateway is ready.  `meanwhile`, called while waiting, may raise."""
+    """Start everything; return when the gateway is ready.
+
+    `held` are the addresses for clients and for the dashboard.  `meanwhile`, called while waiting, may raise.
+    """
     urls = await asyncio.gather(
         *(children.engine(part.name, part.flags, timeout_s=_START_TIMEOUT_S) for part in members.parts)
     )
-    listen, admin = _free_address(8080), _free_address(8090)
+    listen, admin = map(_address, held)
     config = demo_cast.deployment(
         members,
         dict(zip((part.name for part in members.parts), urls, strict=True)),
@@ -88,17 +92,24 @@ def _written(path: Path, text: str) -> Path:
     return path
 
 
-def _free_address(wanted: int) -> str:
-    """`wanted` on loopback, or any free port where that one is taken."""
-    for port in (wanted, 0):
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return f"127.0.0.1:{tried.getsockname()[1]}"
-    raise DemoError("no free port on 127.0.0.1")
+def hold_address(wanted: int) -> socket.socket:
+    """A socket bound to port `wanted` of loopback, or to any port where that one is taken.
+
+    While it is open, the gateway can listen on its address and no other demo takes it: the first bind
+    refuses to share, which tells demos apart; from then on whoever asks to share, as servers do, may.
+    """
+    held = socket.socket()
+    try:
+        held.bind(("127.0.0.1", wanted))
+    except OSError:
+        held.bind(("127.0.0.1", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
+
+
+def _address(held: socket.socket) -> str:
+    host, port = held.getsockname()
+    return f"{host}:{port}"
 
 
 async def _ready(stage: Stage, meanwhile: Callable[[], Awaitable[None]]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from config.load import load
-from gateway import demo, demo_cast
+from gateway import demo, demo_cast, demo_stage
 from gateway.demo_children import ChildError, Children
 
 SEEDS = range(40)
@@ -85,7 +86,7 @@ def test_it_has_concluded_when_every_candidate_has_both_words_from_enough_window
 async def start_engine(logs: Path, *flags: str) -> None:
     children = Children(logs)
     try:
-        await children.engine("ember", flags, timeout_s=20.0)
+        await children.engine("ember", flags, timeout_s=60.0)
     finally:
         await children.end()
 
@@ -93,6 +94,18 @@ async def start_engine(logs: Path, *flags: str) -> None:
 def test_an_engine_that_does_not_start_is_named_with_its_last_words(tmp_path: Path) -> None:
     with pytest.raises(ChildError, match=r"(?s)ember did not say where it listens.*no-such-flag"):
         asyncio.run(start_engine(tmp_path, "--no-such-flag"))
+
+
+def test_two_demos_at_once_do_not_take_the_same_address_and_a_server_can_listen_on_a_held_one() -> None:
+    with demo_stage.hold_address(0) as first:
+        host, port = first.getsockname()
+        with demo_stage.hold_address(port) as second, socket.socket() as server:
+            assert second.getsockname()[1] != port
+            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            server.bind((host, port))
+            server.listen()
+            with socket.create_connection((host, port), timeout=5):
+                pass
 
 
 @contextmanager
