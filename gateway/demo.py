@@ -158,7 +158,7 @@ class _Play:
         return ranking
 
     def _ours(self, ranking: dict[str, Any] | None) -> dict[str, Any] | None:
-        """`ranking`, if it is of this demo's candidates; another gateway may have been quicker to take the port."""
+        """`ranking`, if it is of our candidates; another gateway may have been quicker to take the port."""
         if ranking is None:
             return None
         found = {one["name"] for one in ranking["candidates"]}
