@@ -58,7 +58,7 @@ class Attempt:
         self._head: ResponseHead | None = None
         self._is_events = False
         self._first: FirstEvent | None = None
-        self._last: deque[bytes] = deque(maxlen=4)
+        self._last: deque[bytes] | None = None  # the last reads of an event stream
         self._timer: TimerHandle | None = None
         self.sent_ns = self.last_ns = monotonic_ns()
         self.head_ns: int | None = None
@@ -93,9 +93,13 @@ class Attempt:
         if status in _RETRIED_STATUS and relay.may_try_another():
             self._give_way(f"status_{status}" if status == 429 else "status_5xx")
             return
-        coding = response.field(b"content-encoding")
-        self._is_events = response.field(b"content-type").startswith(b"text/event-stream") and not coding
-        if relay.copy is not None and coding:
+        self._is_events = response.is_events
+        if relay.reply.head_sent and not (self._is_events and status == 200):
+            self.exchange.cancel(Ending.MALFORMED)  # the client has the head of an event stream already
+            return
+        if self._is_events:
+            self._last = deque(maxlen=4)
+        if relay.copy is not None and response.field(b"content-encoding"):
             relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
         if self._is_events and not relay.began and status == 200:
             self._first = FirstEvent()
@@ -118,7 +122,7 @@ class Attempt:
             self._service.lane.read(relay.copy, at_ns, body)
         if self.token_ns == 0 and (not self._is_events or FIRST_TOKEN.search(body)):
             self._token_came(at_ns)
-        if self._is_events:
+        if self._last is not None:
             self._last.append(body)
             if self._first is not None:
                 self._watch(body)
@@ -180,7 +184,7 @@ class Attempt:
                 relay.try_another("before_first_token")
                 return
         status = self._head.status if self._head is not None else 0
-        what = outcome(ending, status, self._is_events, self._last)
+        what = outcome(ending, status, self._is_events, self._last or ())
         self._close_books(ending, at_ns, what)
         if ending is Ending.COMPLETE:
             if self._first is not None and self._head is not None:
@@ -189,7 +193,7 @@ class Attempt:
                     relay.reply.send_body(self._first.held)
             relay.finished(self, what)
         else:
-            relay.failed(self, ending, what, is_events=self._is_events)
+            relay.failed(self, ending, what)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
         service, relay = self._service, self._relay

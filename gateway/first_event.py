@@ -5,7 +5,6 @@ these few bytes may yet try another engine.  Comments pass at once: they are not
 """
 
 import re
-from dataclasses import dataclass
 
 import msgspec
 
@@ -13,8 +12,7 @@ _EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _LIMIT_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True, gc=False):
     """`passed` may be sent on now.  `began`: the first event is whole (or will never be: give up watching).
 
     `error_code` is set when that event is an error, `error_text` is then its message.
@@ -83,7 +81,7 @@ def _error_in(block: bytes) -> tuple[int | None, str]:
     data = b"".join(line[5:].strip() for line in block.splitlines() if line.startswith(b"data:"))
     try:
         error = _decode(data).error
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None, ""
     if error is None:
         return None, ""

@@ -1,6 +1,6 @@
 """Production's engines as one worker sees them: which are up, how loaded, and whose a model is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from gateway.loads import LoadRow, LoadTable
 from gateway.spec import EngineSpec, FleetSpec
@@ -94,7 +94,7 @@ class Fleets:
         return tuple(dict.fromkeys(model for fleet in self.fleets for model in fleet.models))
 
     def choose(
-        self, fleet: Fleet, prompt: Prompt, at_s: float, without: frozenset[int]
+        self, fleet: Fleet, prompt: Prompt, at_s: float, without: Collection[int]
     ) -> tuple[Engine, Choice] | None:
         """Choose an engine and charge it; None when no engine is left.  Nothing awaits between the two."""
         totals = self._loads.totals

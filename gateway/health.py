@@ -82,5 +82,5 @@ def _models(body: bytes) -> tuple[str, ...]:
     try:
         listed = json.loads(body)["data"]
         return tuple(str(model["id"]) for model in listed)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return ()

@@ -78,7 +78,7 @@ class Relay:
         self._attempt: Attempt | None = None
         self._pieces: list[bytes] = []
         self._body_bytes = 0
-        self._tried: set[int] = set()
+        self._tried: tuple[int, ...] = ()
         self._stale_again = True
         self._choice_made = False
 
@@ -90,7 +90,7 @@ class Relay:
             return
         limits = self._service.limits
         self._body_bytes += len(piece)
-        if self._body_bytes > limits.body_bytes:
+        if max(self._body_bytes, self.head.content_length or 0) > limits.body_bytes:
             self._refuse(
                 413,
                 "request_too_large",
@@ -194,9 +194,7 @@ class Relay:
         """Choose an engine and send the request; `start` is the beginning of a body that goes on."""
         service, fleet = self._service, self.fleet
         assert fleet is not None
-        chosen = service.fleets.choose(
-            fleet, self.prompt or _NO_PROMPT, self.received_ns / 1e9, frozenset(self._tried)
-        )
+        chosen = service.fleets.choose(fleet, self.prompt or _NO_PROMPT, self.received_ns / 1e9, self._tried)
         if chosen is None:
             self._no_engine()
             return
@@ -209,37 +207,41 @@ class Relay:
         body = self.body if start is None else start
         assert body is not None
         spec = engine.spec
-        if spec.model is not None and start is None:
+        given_bytes = len(body)
+        if spec.model is not None:
             body = model_name.renamed(body, spec.model)
         if start is None:
             framing = (
                 b"content-length: %d" % len(body) if body or request.method not in _BODILESS_METHODS else b""
             )
         elif request.content_length is not None:
-            framing = b"content-length: %d" % request.content_length
+            framing = b"content-length: %d" % (request.content_length + len(body) - given_bytes)
         else:
             framing = b"transfer-encoding: chunked"
             body = b"%x\r\n%b\r\n" % (len(body), body)
         pool = service.pool(engine)
         lines = head.to_engine(
             request,
-            target=pool.origin.path.encode() + request.target,
-            authority=pool.origin.authority.encode(),
+            target=pool.mount + request.target,
+            authority=pool.authority,
             framing=framing,
             credential=spec.api_key.encode() if spec.api_key is not None else None,
             peer=self._client.peer,
         )
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt
-        self._tried.add(engine.id)
+        self._tried += (engine.id,)
         attempt.exchange = pool.send(
             (lines, body) if body else lines,
             attempt,
             bodiless=request.method == b"HEAD",
             streaming=start is not None,
-            fresh=fresh,
-            flow=self._client.pace if start is not None else None,
+            # A body that goes by cannot be sent again, so it must not meet an idle connection's end.
+            fresh=fresh or start is not None,
+            flow=self._client.flow if start is not None else None,
         )
+        if self._client.is_full:
+            attempt.pause()
         service.active.add(attempt)
         self._offer_copy(attempt)
 
@@ -288,6 +290,7 @@ class Relay:
         return (
             not self.began
             and not self.is_closed
+            and self.reply.is_open
             and self.body is not None
             and self.retries_left > 0
             and self._service.may_retry()
@@ -320,15 +323,17 @@ class Relay:
             self.is_closed = True
             self.reply.finish()
 
-    def failed(self, attempt: Attempt, ending: Ending, what: Outcome, *, is_events: bool) -> None:
+    def failed(self, attempt: Attempt, ending: Ending, what: Outcome) -> None:
         """The attempt came to nothing and there is no other: let the client see it, never a clean end."""
+        if self._attempt is not attempt:
+            return  # the request was refused meanwhile, and counted so
         self._count(attempt.engine.name, what)
         if self.is_closed:
             return
         self.is_closed = True
         why = f"the engine's answer ended early ({ending.value})"
         if self.reply.head_sent:
-            self.reply.cut(why, is_events=is_events)
+            self.reply.cut(why)
             return
         status = _FAILED_STATUS.get(ending, 502)
         self._client.refuse(status, "upstream_" + ending.value, why, None, request=self.head)

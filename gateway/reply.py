@@ -30,19 +30,26 @@ class Reply:
     whenever the engine goes away, and the failure can be said in words before the connection closes.
     """
 
-    __slots__ = ("_client", "_framing", "_request", "head_sent")
+    __slots__ = ("_client", "_framing", "_is_events", "_request", "head_sent")
 
     def __init__(self, client: "Connection", request: RequestHead) -> None:
         self._client = client
         self._request = request
         self._framing = Framing.NONE
+        self._is_events = False
         self.head_sent = False
+
+    @property
+    def is_open(self) -> bool:
+        """Nothing sent so far says where the answer ends: another engine's may still become this one."""
+        return not self.head_sent or self._framing in (Framing.CHUNKED, Framing.CLOSE)
 
     def send_head(self, response: ResponseHead) -> None:
         """Pass the engine's head on, framed for this client; once: a later attempt's head stays here."""
         if self.head_sent:
             return
         self.head_sent = True
+        self._is_events = response.is_events
         request, length = self._request, response.content_length
         framing = b""
         if request.method == b"HEAD" or response.status in BODILESS_STATUS:
@@ -75,9 +82,9 @@ class Reply:
             self._client.write(b"0\r\n\r\n")
         self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)
 
-    def cut(self, why: str, *, is_events: bool) -> None:
+    def cut(self, why: str) -> None:
         """The answer cannot be finished: an event says so where there are events, and no end looks clean."""
-        if is_events and self._framing is Framing.CHUNKED:
+        if self._is_events and self._framing is Framing.CHUNKED:
             self.send_body(answers.cut_event(why))
         # Without a length or chunks only a reset tells a cut from an end.
         self._client.cut(reset=self._framing is Framing.CLOSE)

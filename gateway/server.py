@@ -15,6 +15,9 @@ from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
 
 _LINGER_S = 2.0
 _HEARD_OUT_BYTES = 256 << 10
+# Pipelined events that may wait behind an answer.  Beyond them the client is not read, and so its leaving
+# not seen: a few must not cost that.
+_WAITING_EVENTS = 16
 
 
 class Connection(asyncio.Protocol):
@@ -22,6 +25,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answering",
+        "_engine_is_full",
         "_events",
         "_going_on",
         "_head",
@@ -35,6 +39,7 @@ class Connection(asyncio.Protocol):
         "_relay",
         "_service",
         "_transport",
+        "is_full",
         "last_ns",
         "peer",
     )
@@ -54,7 +59,9 @@ class Connection(asyncio.Protocol):
         self._keeps_alive = True  # as the request being answered asks
         self._going_on = False
         self._paused = False
+        self._engine_is_full = False
         self._is_closing = False
+        self.is_full = False  # the client does not take what was written
         self.last_ns = monotonic_ns()
         self.peer = b"unknown"
 
@@ -69,10 +76,13 @@ class Connection(asyncio.Protocol):
             transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
-        self.last_ns = monotonic_ns()
         if self._is_closing:
             return
-        self._events.extend(self._reader.feed(data))
+        was_halfway = self._reader.is_halfway
+        events = self._reader.feed(data)
+        if events or not was_halfway:
+            self.last_ns = monotonic_ns()  # a head that dribbles in is no sign of life
+        self._events.extend(events)
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -83,15 +93,23 @@ class Connection(asyncio.Protocol):
             relay.client_gone()
 
     def pause_writing(self) -> None:
+        self.is_full = True
         if self._relay is not None:
             self._relay.pause()
 
     def resume_writing(self) -> None:
+        self.is_full = False
         if self._relay is not None:
             self._relay.resume()
+        self._go_on()
 
-    def pace(self, pause: bool) -> None:
+    def flow(self, pause: bool) -> None:
         """The engine takes the request's body slowly (or again): so it is read from the client."""
+        self._engine_is_full = pause
+        self._pace()
+
+    def _pace(self) -> None:
+        pause = not self._is_closing and (self._engine_is_full or len(self._events) > _WAITING_EVENTS)
         if pause and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -110,13 +128,16 @@ class Connection(asyncio.Protocol):
 
     @property
     def awaits_answer(self) -> bool:
-        """A whole request is with an engine; its silence is the engine's."""
-        return self._answering and self._head is None
+        """A whole request, or all an engine takes of it, is with the engine: the silence is the engine's."""
+        return self._answering and (self._head is None or self._engine_is_full) and not self._is_closing
 
     def retire(self) -> None:
-        """Close an idle connection."""
-        self._is_closing = True
-        self._transport.close()
+        """Close an idle connection; for good when closing waits for a client that reads nothing."""
+        if self._is_closing:
+            self._transport.abort()
+        else:
+            self._is_closing = True
+            self._transport.close()
 
     # Requests, one after the other
 
@@ -130,6 +151,8 @@ class Connection(asyncio.Protocol):
             event = events[0]
             if self._answering and self._head is None:
                 break  # pipelined: this belongs after the answer that is under way
+            if self.is_full and not self._answering:
+                break  # no further answer until the ones before it are read
             events.popleft()
             if isinstance(event, RequestHead):
                 self._begin(event)
@@ -147,8 +170,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._malformed(event)
         self._going_on = False
-        if not self._is_closing:
-            self.pace(bool(events) and self._answering)
+        self._pace()
 
     def _begin(self, request: RequestHead) -> None:
         self._head = request
@@ -246,7 +268,9 @@ class Connection(asyncio.Protocol):
     def answered(self, *, close: bool) -> None:
         """The answer is whole; the next request may be read, unless the connection is to close."""
         self._answering = False
+        self._engine_is_full = False
         self._relay = None
+        self.last_ns = monotonic_ns()
         if close or not self._keeps_alive or self._service.draining or self.is_unread:
             self._close_after_answer()
             return
@@ -254,8 +278,11 @@ class Connection(asyncio.Protocol):
 
     def cut(self, *, reset: bool = False) -> None:
         """End an answer that cannot be finished so that the client sees it: no last chunk, no full length."""
-        self._relay = None
+        relay, self._relay = self._relay, None
         self._is_closing = True
+        self.last_ns = monotonic_ns()
+        if relay is not None:
+            relay.client_gone()
         if reset:
             self._transport.abort()
         else:
@@ -269,7 +296,7 @@ class Connection(asyncio.Protocol):
         if transport.is_closing():
             return
         if self.is_unread and transport.can_write_eof():
-            self.pace(False)
+            self._pace()
             transport.write_eof()
             self._service.loop.call_later(_LINGER_S, transport.abort)
         else:

@@ -40,7 +40,7 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def expects_continue(self) -> bool:
-        return self.field(b"expect").lower() == b"100-continue"
+        return self.version == "1.1" and self.field(b"expect").lower() == b"100-continue"
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
@@ -104,6 +104,11 @@ class RequestReader:
             if self._head_bytes > self._limit:
                 self._die(_TOO_LARGE)
         return events
+
+    @property
+    def is_halfway(self) -> bool:
+        """Bytes came that made no event yet: part of a head, of a trailer, of a chunk's first line."""
+        return self._head_bytes > 0
 
     def _parse(self, data: bytes) -> None:
         while True:

@@ -29,6 +29,12 @@ class ResponseHead(msgspec.Struct, frozen=True, gc=False):
         names = self.names
         return self.headers[names.index(name)][1] if name in names else b""
 
+    @property
+    def is_events(self) -> bool:
+        """The body is an event stream that can be read as it is."""
+        media = self.field(b"content-type").lower()
+        return media.startswith(b"text/event-stream") and not self.field(b"content-encoding")
+
 
 class ResponseReader:
     """Reads one answer at a time.  `begin` before each; then `feed` until `complete`.

@@ -125,6 +125,8 @@ class Pool:
         head_limit_bytes: int = 64 << 10,
     ) -> None:
         self.origin = origin
+        self.authority = origin.authority.encode()
+        self.mount = origin.path.encode()
         self.open = 0
         self._loop = loop
         self._connect_timeout_s = connect_timeout_s
