@@ -166,7 +166,7 @@ class Relay:
         fleets = self._service.fleets
         self.fleet = fleets.named(model)
         if self.fleet is not None:
-            return True
+            return self._may_ask(self.fleet)
         known = ", ".join(fleets.models) or "none yet"
         if model is None:
             message = f"the request names no model and there is no default fleet; there are: {known}"
@@ -179,6 +179,18 @@ class Relay:
                 404, "invalid_request_error", message, Outcome.CLIENT_ERROR, "unknown_model",
                 code="model_not_found", param="model",
             )  # fmt: skip
+        return False
+
+    def _may_ask(self, fleet: Fleet) -> bool:
+        """Keep an administrative path, opened for some engines, away from all others."""
+        path = self.asked.path
+        if path not in self._service.opened_paths:
+            return True
+        self._tried = tuple(engine.id for engine in fleet.engines if path not in engine.spec.allow_paths)
+        if len(self._tried) < len(fleet.engines):
+            return True
+        message = f"no engine of {fleet.name} has {path} under its allow_paths"
+        self._refuse(404, "invalid_request_error", message, Outcome.CLIENT_ERROR, "path", code="not_found")
         return False
 
     def _dispatch_unread(self) -> None:

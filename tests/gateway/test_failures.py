@@ -467,6 +467,33 @@ def test_administrative_paths_are_refused_however_they_are_spelled(target: str) 
     run(test())
 
 
+def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None:
+    async def test() -> None:
+        opened, closed = Engine(answers(json_answer(b"{}"))), Engine(answers(json_answer(b"{}")))
+        await opened.start()
+        await closed.start()
+        fleets = [
+            FleetSpec(
+                "alpha",
+                ("alpha",),
+                True,
+                (
+                    EngineSpec(0, opened.url, kind="vllm", allow_paths=("/pause",)),
+                    EngineSpec(1, closed.url, kind="vllm"),
+                ),
+                "round_robin",
+            ),
+            FleetSpec("beta", ("beta",), False, (EngineSpec(2, closed.url, kind="vllm"),), "round_robin"),
+        ]
+        async with running(opened, closed, fleets=fleets) as gateway:
+            for _ in range(3):
+                assert (await ask(gateway.port, post(b'{"model":"alpha"}', "/pause"))).status == 200
+            assert (await ask(gateway.port, post(b'{"model":"beta"}', "/pause"))).status == 404
+        assert len(opened.asked) == 3 and not closed.asked
+
+    run(test())
+
+
 def test_h23_head_has_no_body_and_the_connection_goes_on() -> None:
     async def test() -> None:
         async def script(peer: Peer) -> None:
