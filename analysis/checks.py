@@ -15,6 +15,7 @@ _LAG_MS = 50.0
 _CACHED_DRIFT_MARGIN = 0.10
 _SPAN_PAIRS = 50
 _CONTROL_ERRORS = 0.10
+_MOSTLY_ERRORS = 0.50  # beyond it a ratio would be the penalties', not the answers'
 _CANDIDATE_ERRORS = 0.01
 _FEWEST = 20  # pairs below which shares say nothing
 _ORDER_SIGMAS = 4.0
@@ -147,13 +148,13 @@ class Fairness:
         """The control answers what the candidate answers: against a control that fails, anything looks fast.
 
         What both fail says nothing about either (a request may be at fault); what the candidate alone fails
-        counts against it in the verdict, so it only shows here.
+        counts against it in the verdict, so it only shows here, unless it fails most: then nothing was timed.
         """
         if self._pairs < _FEWEST:
             return Check("errors", None, "too few pairs yet", _EVERY)
         ours, theirs = (failed / self._pairs for failed in self._failed_alone)
         detail = f"{self.candidate}: failed alone {theirs:.1%}, the control alone {ours:.1%}"
-        if ours > _CONTROL_ERRORS:
+        if ours > _CONTROL_ERRORS or theirs > _MOSTLY_ERRORS:
             return Check("errors", False, detail, _EVERY)
         return Check("errors", theirs <= _CANDIDATE_ERRORS, detail)
 

@@ -198,13 +198,15 @@ class Trial:
     def _candidate(self, name: str, every_check: Mapping[str, list[Check]]) -> dict[str, Any]:
         windows, begin_ns = self._windows, self._first_ns or 0
         verdicts, series = {}, {}
+        # Where an arm mostly fails, the "ratios" are penalties: a number would be an invention.
+        is_untimed = any(c.name == "errors" and c.ok is False and c.withholds for c in every_check[name])
         for latency in LATENCIES:
-            found = None if windows is None else windows.means(f"{latency} {name}")
+            found = None if windows is None or is_untimed else windows.means(f"{latency} {name}")
             failed = [c.detail for c in every_check[name] if c.ok is False and latency in c.withholds]
             verdicts[latency] = verdict_shown(
                 found, self._alpha, self._margin, self._decided.get((name, latency)), failed
             )
-            course = [] if windows is None else windows.course(f"{latency} {name}", _POINTS)
+            course = [] if windows is None or is_untimed else windows.course(f"{latency} {name}", _POINTS)
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
         floor = self._calibration.floor if self._calibration is not None else {}
         outputs = outputs_shown(windows, name, self._alpha, floor)

@@ -81,6 +81,8 @@ def candidate_order(candidate: Mapping[str, Any]) -> tuple[int, float, str]:
     """By verdict, then by the estimate of what ranks, then by name."""
     main = main_verdict(candidate)
     estimate = main["ratio"]
+    if estimate is None and main["withheld"] is not None:
+        return len(_ORDER), float("inf"), candidate["name"]  # it mostly fails: behind every one that answers
     return _ORDER[main["label"]], float("inf") if estimate is None else estimate, candidate["name"]
 
 

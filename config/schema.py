@@ -260,9 +260,7 @@ class Limits(Strict):
     idle_timeout_s: Seconds = Field(
         default=120.0, description="Silence within an answer or a request ends it."
     )
-    drain_s: Seconds = Field(
-        default=30.0, description="Requests in flight may end within this at a stop or reload."
-    )
+    drain_s: Seconds = Field(default=30.0, description="Requests in flight may end within this at a stop.")
     retries: Annotated[Count, Field(ge=0, le=16)] = Field(
         default=2, description="Further engines tried when one refuses before its first event."
     )

@@ -93,15 +93,12 @@ def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
         yield f"prefix caching, without which prefix-aware routing cannot help: {flag}"
     if found.cached_tokens is None and found.kind in _CACHED_TOKENS_FLAG:
         yield f"cached token counts in responses: {_CACHED_TOKENS_FLAG[found.kind]}"
-    if found.kv_events is None and found.kind in ("vllm", "sglang"):
-        yield f"KV events, for exact cache knowledge: {_KV_EVENTS_FLAG}"
     if not found.metrics:
         flag = {"sglang": ": --enable-metrics", "llamacpp": ": --metrics"}.get(found.kind, "")
         yield f"metrics{flag}"
 
 
 _CACHED_TOKENS_FLAG = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
-_KV_EVENTS_FLAG = """--kv-events-config '{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://*:5557"}'"""
 
 
 def _place(url: str, keeper: Engine | Arm) -> Place:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from config.schema import Config
 from gateway import deployment
@@ -48,7 +48,7 @@ def serve(config: Config, *, version: str, env: Mapping[str, str], out: TextIO |
         secret = deployment.secret(config.state_dir)
         if config.experiments:
             undo.callback(os.close, deployment.lock(config.state_dir))
-        kinds = _kinds_of_arms(config)
+        kinds = _kinds_of_arms(config, log)
         candidates = deployment.run_dir_candidates(config.state_dir, env.get("XDG_RUNTIME_DIR"))
         run_dir, mark = deployment.make_run_dir(candidates)
         undo.callback(os.close, mark)
@@ -129,12 +129,15 @@ def _environment(env: Mapping[str, str], run_dir: Path) -> dict[str, str]:
     }
 
 
-def _kinds_of_arms(config: Config) -> dict[str, str]:
+def _kinds_of_arms(config: Config, log: Any) -> dict[str, str]:
     """Which engine each arm is, as far as it answers now; one that does not is spoken to as plain OpenAI."""
     arms = [arm for experiment in config.experiments for arm in (experiment.control, *experiment.candidates)]
     keys = [None if arm.api_key is None else arm.api_key.get_secret_value() for arm in arms]
     places = [Place(arm.engine, key) for arm, key in zip(arms, keys, strict=True)]
     heard = ask_all(places, _ARM_PROBE_S) if places else []
+    for place, answer in zip(places, heard, strict=True):
+        if answer.error is not None:
+            log.warning("arm does not answer; its copies will fail", arm=place.url, why=answer.error)
     answered = [(p, answer) for p, answer in zip(places, heard, strict=True) if answer.error is None]
     return {place.url: kind_of(answer.answers) for place, answer in answered}
 

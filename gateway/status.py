@@ -24,7 +24,7 @@ def status_frame(service: Service, index: int, at_ns: int) -> bytes:
             "id": engine.id,
             "url": engine.name,
             "kind": engine.kind,
-            "up": engine.up,
+            "up": engine.up and engine.heard_ns > 0,  # tried at once, but ready only when it was heard
             "inflight": engine.inflight,
             "models": list(engine.models),
             "error": engine.error,

@@ -44,6 +44,18 @@ def test_a_lasting_difference_in_caching_is_the_candidates_own_and_judged() -> N
     assert named(ranking, "quick")["verdicts"]["ttft"]["withheld"] is None
 
 
+def test_a_candidate_that_never_answers_gets_no_number_and_the_last_rank() -> None:
+    def refuse(record: PairRecord) -> PairRecord:
+        return altered(record, "quick", fault="refused", ttft_ms=None, tpot_ms=None, itl_ms=None, e2e_ms=None)
+
+    ranking = ranked(records(600, refuse))
+    dead = named(ranking, "quick")
+    assert check(ranking, "errors") is False
+    assert {v["ratio"] for v in dead["verdicts"].values()} == {None}
+    assert all(v["label"] == "UNDECIDED" and v["withheld"] for v in dead["verdicts"].values())
+    assert dead["rank"] == max(c["rank"] for c in ranking["candidates"])
+
+
 def test_arms_that_get_fewer_requests_are_named() -> None:
     def starve(record: PairRecord) -> PairRecord:
         kept = tuple(a for a in record.answers if a.arm != "quick" or int(record.id[1:]) % 10)

@@ -109,7 +109,6 @@ def test_what_is_missing_is_said_with_what_to_do() -> None:
     assert "the config says vllm, it looks like sglang" in text
     assert "model other: it serves tiny" in text
     assert "--enable-cache-report" in text
-    assert "--kv-events-config" in text
     assert "--enable-metrics" in text
 
 
