@@ -125,7 +125,7 @@ class Supervisor:
 
     def _tell(self, child: Child, order: Order) -> None:
         if order is Order.KILL:
-            self._log.error("killing: it did not finish in time", child=child.name, grace_s=child.grace_s)
+            self._log.error("killing: it had not ended", child=child.name, grace_s=child.grace_s)
         self._running[child.name].send_signal(signal.SIGKILL if order is Order.KILL else signal.SIGTERM)
 
     def _kill_all(self) -> None:

@@ -166,7 +166,9 @@ def _books(ranking: Json) -> list[RenderableType]:
     text = (
         f"copies: {_count(books.get('admitted'))} admitted = {_count(books.get('paired'))} paired + dropped"
     )
-    return [Text(f"{text} ({reasons})" if reasons else f"{text} 0", "dim")]
+    text = f"{text} ({reasons})" if reasons else f"{text} 0"
+    still = (books.get("admitted") or 0) - (books.get("paired") or 0) - sum(dropped.values())
+    return [Text(f"{text} + {_count(still)} under way" if still else text, "dim")]
 
 
 def _failed_checks(ranking: Json) -> list[RenderableType]:

@@ -152,6 +152,12 @@ def test_what_makes_a_verdict_untrustworthy_is_said_with_its_reason(width: int) 
     assert "2,000 admitted = 1,950 paired + dropped (calibration 48, too_large 2)" in text
 
 
+def test_the_books_shown_add_up_while_copies_are_under_way() -> None:
+    books = {"admitted": 12, "paired": 7, "dropped": {"calibration": 2}}
+    text = " ".join(shown({**RANKING, "books": books}, 120).split())
+    assert "12 admitted = 7 paired + dropped (calibration 2) + 3 under way" in text
+
+
 def test_the_wide_table_adds_tails_spreads_and_counts() -> None:
     assert "spread" not in shown(RANKING, 80)
     assert all(word in shown(RANKING, 120) for word in ("p95 ms", "spread", "0.081", "1,421"))
