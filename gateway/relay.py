@@ -330,6 +330,7 @@ class Relay:
 
     def finished(self, attempt: Attempt, what: Outcome) -> None:
         """The answer is whole."""
+        self._attempt = None  # relay and attempt would keep one another alive until the next collection
         self._count(attempt.engine.name, what)
         if not self.is_closed:
             self.is_closed = True
@@ -339,6 +340,7 @@ class Relay:
         """The attempt came to nothing and there is no other: let the client see it, never a clean end."""
         if self._attempt is not attempt:
             return  # the request was refused meanwhile, and counted so
+        self._attempt = None
         self._count(attempt.engine.name, what)
         if self.is_closed:
             return

@@ -30,12 +30,13 @@ class Reply:
     whenever the engine goes away, and the failure can be said in words before the connection closes.
     """
 
-    __slots__ = ("_client", "_framing", "_is_events", "_request", "head_sent")
+    __slots__ = ("_client", "_framing", "_held", "_is_events", "_request", "head_sent")
 
     def __init__(self, client: "Connection", request: RequestHead) -> None:
         self._client = client
         self._request = request
         self._framing = Framing.NONE
+        self._held = b""  # the head, until it is written
         self._is_events = False
         self.head_sent = False
 
@@ -64,27 +65,42 @@ class Reply:
         else:
             self._framing = Framing.CLOSE
         close = self._framing is Framing.CLOSE or not self._client.keeps_alive(request)
-        self._client.write(head.to_client(response, framing, close=close))
+        # Written with the first piece of the body where that comes in the same read: one system call less.
+        self._held = head.to_client(response, framing, close=close)
+        self._client.soon(self._flush)
 
     def send_body(self, body: bytes) -> None:
         """Pass on a piece of the answer as it came."""
+        held, self._held = self._held, b""
         if self._framing is Framing.CHUNKED:
             if len(body) < _JOINED_BELOW_BYTES:
-                self._client.write(b"%x\r\n%b\r\n" % (len(body), body))
+                self._client.write(b"%b%x\r\n%b\r\n" % (held, len(body), body))
             else:
-                self._client.write_all((b"%x\r\n" % len(body), body, b"\r\n"))
-        elif self._framing is not Framing.NONE:
-            self._client.write(body)
+                self._client.write_all((b"%b%x\r\n" % (held, len(body)), body, b"\r\n"))
+        elif self._framing is Framing.NONE:
+            self._held = held
+        elif held and len(body) >= _JOINED_BELOW_BYTES:
+            self._client.write_all((held, body))
+        else:
+            self._client.write(held + body if held else body)
 
     def finish(self) -> None:
         """The answer is whole."""
-        if self._framing is Framing.CHUNKED:
-            self._client.write(b"0\r\n\r\n")
+        held, self._held = self._held, b""
+        last = held + b"0\r\n\r\n" if self._framing is Framing.CHUNKED else held
+        if last:
+            self._client.write(last)
         self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)
 
     def cut(self, why: str) -> None:
         """The answer cannot be finished: an event says so where there are events, and no end looks clean."""
         if self._is_events and self._framing is Framing.CHUNKED:
             self.send_body(answers.cut_event(why))
+        self._flush()
         # Without a length or chunks only a reset tells a cut from an end.
         self._client.cut(reset=self._framing is Framing.CLOSE)
+
+    def _flush(self) -> None:
+        held, self._held = self._held, b""
+        if held:
+            self._client.write(held)

@@ -248,6 +248,10 @@ class Connection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call back when the reads at hand have been dealt with."""
+        self._service.loop.call_soon(callback)
+
     def write_all(self, pieces: Sequence[bytes]) -> None:
         self._transport.writelines(pieces)
 
