@@ -52,11 +52,6 @@ class Children:
             if process.returncode is not None:
                 raise self.failure(name, f"ended with exit status {process.returncode}")
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """The process ids by name."""
-        return {name: process.pid for name, process in self._running.items()}
-
     async def end(self) -> None:
         """End every child: the gateway first, so that it drains against engines that still answer."""
         names = sorted(self._running, key=lambda name: name != "gateway")
