@@ -83,7 +83,7 @@ class Attempt:
         """The client has not read for too long."""
         self._relay.reader_stalled()
 
-    def head_came(self, response: ResponseHead, at_ns: int) -> None:
+    def head_came(self, response: ResponseHead, at_ns: int, *, more: bool) -> None:
         self.engine.answered(at_ns)
         self.last_ns = at_ns
         self.head_ns = at_ns
@@ -108,14 +108,14 @@ class Attempt:
                 self._timer = self._service.loop.call_later(delay_s, self._held_long_enough)
         else:
             relay.began = True
-            relay.reply.send_head(response)
+            relay.reply.send_head(response, more=more)
 
     def _held_long_enough(self) -> None:
         self._timer = None
         if self._head is not None:
-            self._relay.reply.send_head(self._head)
+            self._relay.reply.send_head(self._head, more=False)
 
-    def body_came(self, body: bytes, at_ns: int) -> None:
+    def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None:
         self.last_ns = at_ns
         relay = self._relay
         if relay.copy is not None:
@@ -127,7 +127,7 @@ class Attempt:
             if self._first is not None:
                 self._watch(body)
                 return
-        relay.reply.send_body(body)
+        relay.reply.send_body(body, framed)
 
     def _watch(self, body: bytes) -> None:
         """Hold what comes until it is known to be an answer and not a refusal inside a 200."""
@@ -142,7 +142,7 @@ class Attempt:
             relay.began = True
         if seen.passed:
             self._stop_timer()
-            relay.reply.send_head(self._head)
+            relay.reply.send_head(self._head, more=True)
             relay.reply.send_body(seen.passed)
 
     def _give_way(self, reason: str) -> None:
@@ -188,7 +188,7 @@ class Attempt:
         self._close_books(ending, at_ns, what)
         if ending is Ending.COMPLETE:
             if self._first is not None and self._head is not None:
-                relay.reply.send_head(self._head)
+                relay.reply.send_head(self._head, more=True)
                 if self._first.held:
                     relay.reply.send_body(self._first.held)
             relay.finished(self, what)
@@ -197,13 +197,13 @@ class Attempt:
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
         service, relay = self._service, self._relay
-        fleet = relay.fleet.name if relay.fleet is not None else "none"
-        seconds = service.tallies.seconds
+        assert relay.fleet is not None
+        seconds = relay.fleet.seconds
         if self.token_ns:
-            seconds["ttft"].append(((fleet,), (self.token_ns - relay.received_ns) / 1e9))
-        seconds["overhead"].append(((fleet,), (self.sent_ns - relay.received_ns) / 1e9))
+            seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
+        seconds.overhead.append((self.sent_ns - relay.received_ns) / 1e9)
         if what is Outcome.COMPLETE:
-            seconds["e2e"].append(((fleet,), (at_ns - relay.received_ns) / 1e9))
+            seconds.e2e.append((at_ns - relay.received_ns) / 1e9)
         if relay.copy is not None:
             response = self._head
             content_type = response.field(b"content-type") if response is not None else b""

@@ -1,6 +1,7 @@
 """Production's engines as one worker sees them: which are up, how loaded, and whose a model is."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 
 from gateway.loads import LoadRow, LoadTable
 from gateway.spec import EngineSpec, FleetSpec
@@ -12,9 +13,21 @@ _FAILURES_TO_DOWN = 3
 
 
 class Engine:
-    """What is known of one engine now."""
+    """What is known of one engine now.  `load` is that of all workers; `inflight` is this worker's own."""
 
-    __slots__ = ("error", "failures", "heard_ns", "id", "inflight", "kind", "models", "name", "spec", "up")
+    __slots__ = (
+        "error",
+        "failures",
+        "heard_ns",
+        "id",
+        "inflight",
+        "kind",
+        "load",
+        "models",
+        "name",
+        "spec",
+        "up",
+    )
 
     def __init__(self, spec: EngineSpec) -> None:
         self.spec = spec
@@ -25,7 +38,8 @@ class Engine:
         self.failures = 0
         self.error: str | None = None
         self.models: tuple[str, ...] = ()
-        self.inflight = 0  # this worker's own
+        self.inflight = 0
+        self.load = EngineLoad(spec.id, 0, 0)
         self.heard_ns = 0
 
     def answered(self, at_ns: int) -> None:
@@ -47,6 +61,15 @@ class Engine:
         self.error = None
 
 
+@dataclass(slots=True)
+class Seconds:
+    """What was timed since the last export, in seconds."""
+
+    ttft: list[float] = field(default_factory=list)
+    e2e: list[float] = field(default_factory=list)
+    overhead: list[float] = field(default_factory=list)
+
+
 class Fleet:
     """The engines that serve one model, and the router that chooses among them."""
 
@@ -55,6 +78,7 @@ class Fleet:
         self.name = spec.model or "default"
         self.engines = tuple(engines)
         self.router = router
+        self.seconds = Seconds()
 
     @property
     def is_up(self) -> bool:
@@ -75,6 +99,7 @@ class Fleets:
         self.fleets = tuple(fleets)
         self._loads = loads
         self._row = row
+        self._shared = loads.workers > 1  # one worker alone knows every load without looking
         self._by_name = {name: fleet for fleet in self.fleets for name in fleet.spec.names}
         self._by_engine = {engine.id: engine for fleet in self.fleets for engine in fleet.engines}
         marked = [fleet for fleet in self.fleets if fleet.spec.default or fleet.spec.model is None]
@@ -97,32 +122,46 @@ class Fleets:
         self, fleet: Fleet, prompt: Prompt, at_s: float, without: Collection[int]
     ) -> tuple[Engine, Choice] | None:
         """Choose an engine and charge it; None when no engine is left.  Nothing awaits between the two."""
-        totals = self._loads.totals
-        loads = [
-            EngineLoad(engine.id, *totals(engine.id))
-            for engine in fleet.engines
-            if engine.up and engine.id not in without
-        ]
+        if without:
+            loads = [one.load for one in fleet.engines if one.up and one.id not in without]
+        else:
+            loads = [one.load for one in fleet.engines if one.up]
         if not loads:
             return None
+        if self._shared:
+            totals = self._loads.totals
+            for load in loads:
+                load.inflight, load.pending_bytes = totals(load.id)
         choice = fleet.router.choose(prompt, loads, at_s)
         engine = self._by_engine[choice.engine]
-        engine.inflight += 1
-        self._row.add(engine.id, 1, choice.uncached_bytes)
+        self._charge(engine, choice.uncached_bytes)
         return engine, choice
 
     def charge(self, engine: Engine, prompt: Prompt) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
         total = prompt.ends[-1] if prompt.ends else 0
-        engine.inflight += 1
-        self._row.add(engine.id, 1, total)
+        self._charge(engine, total)
         return Choice(engine.id, "again, on a fresh connection", 0, total)
+
+    def _charge(self, engine: Engine, pending_bytes: int) -> None:
+        engine.inflight += 1
+        load = engine.load
+        load.inflight += 1
+        load.pending_bytes += pending_bytes
+        if self._shared:
+            self._row.add(engine.id, 1, pending_bytes)
 
     def prefilled(self, engine: Engine, pending_bytes: int) -> None:
         """The first token came: the prompt no longer waits."""
-        self._row.add(engine.id, 0, -pending_bytes)
+        engine.load.pending_bytes -= pending_bytes
+        if self._shared:
+            self._row.add(engine.id, 0, -pending_bytes)
 
     def released(self, engine: Engine, pending_bytes: int) -> None:
         """The attempt ended; `pending_bytes` is what was not released at the first token."""
         engine.inflight -= 1
-        self._row.add(engine.id, -1, -pending_bytes)
+        load = engine.load
+        load.inflight -= 1
+        load.pending_bytes -= pending_bytes
+        if self._shared:
+            self._row.add(engine.id, -1, -pending_bytes)

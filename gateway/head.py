@@ -20,7 +20,8 @@ _HOP: Final = frozenset(
         b"content-length",
     }
 )
-_REQUEST_DROPPED: Final = _HOP | {b"host", b"expect", b"via", b"x-forwarded-for"}
+_REQUEST_DROPPED: Final = _HOP | {b"host", b"expect", b"via", b"x-forwarded-for", b"x-request-id"}
+_ANSWER_DROPPED: Final = _HOP | {b"x-request-id"}
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 
@@ -34,55 +35,37 @@ def named_by_connection(head: RequestHead | ResponseHead) -> frozenset[bytes]:
 
 
 def to_engine(
-    head: RequestHead,
-    *,
-    target: bytes,
-    authority: bytes,
-    framing: bytes,
-    credential: bytes | None,
-    peer: bytes,
+    head: RequestHead, *, target: bytes, authority: bytes, credential: bytes | None, peer: bytes
 ) -> bytes:
-    """The request's head as the engine gets it.
+    """The request's head as the engine gets it, without its framing, its id and the line that ends it.
 
-    `framing` is a whole field line (`content-length: 3`) or empty.  `credential`, when there is one,
-    replaces whatever the client sent to prove who it is.  `peer` is the client's address.
+    `credential`, when there is one, replaces whatever the client sent to prove who it is.  `peer` is the
+    client's address.
     """
-    names = head.names
     dropped = _REQUEST_DROPPED if credential is None else _REQUEST_DROPPED | _CREDENTIALS
-    if b"connection" in names:
-        dropped = dropped | named_by_connection(head)
-    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority)]
-    lines += [
-        name + b": " + value
-        for low, (name, value) in zip(names, head.headers, strict=True)
-        if low not in dropped
-    ]
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority), *_kept(head, dropped)]
     if credential is not None:
         lines.append(b"authorization: Bearer " + credential)
     lines.append(b"x-forwarded-for: " + _prepended(head, b"x-forwarded-for", peer))
-    lines.append(b"via: " + _prepended(head, b"via", b"1.1 shadowlane"))
-    if framing:
-        lines.append(framing)
-    lines.append(b"\r\n")
+    lines.append(b"via: %b\r\n" % _prepended(head, b"via", b"1.1 shadowlane"))
     return b"\r\n".join(lines)
 
 
-def to_client(head: ResponseHead, framing: bytes, *, close: bool) -> bytes:
-    """The answer's head as the client gets it, always HTTP/1.1.  `framing` as in `to_engine`."""
+def to_client(head: ResponseHead) -> bytes:
+    """The answer's head as the client gets it, always HTTP/1.1; without what `to_engine` leaves out too."""
+    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason), *_kept(head, _ANSWER_DROPPED), b""]
+    return b"\r\n".join(lines)
+
+
+def _kept(head: RequestHead | ResponseHead, dropped: frozenset[bytes]) -> list[bytes]:
     names = head.names
-    dropped = _HOP | named_by_connection(head) if b"connection" in names else _HOP
-    lines = [b"HTTP/1.1 %d %b" % (head.status, head.reason)]
-    lines += [
+    if b"connection" in names:
+        dropped = dropped | named_by_connection(head)
+    return [
         name + b": " + value
         for low, (name, value) in zip(names, head.headers, strict=True)
         if low not in dropped
     ]
-    if framing:
-        lines.append(framing)
-    if close:
-        lines.append(b"Connection: close")
-    lines.append(b"\r\n")
-    return b"\r\n".join(lines)
 
 
 def _prepended(head: RequestHead, name: bytes, own: bytes) -> bytes:

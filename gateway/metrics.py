@@ -108,14 +108,14 @@ class WorkerMetrics:
 
         metrics.flush(
             counts={("requests", "llama", "http://10.0.0.5:8000", "complete"): 12, ("chunks",): 4711},
-            observations={"ttft": [(("llama",), 0.21), (("llama",), 0.18)]},
+            observations={"ttft": {("llama",): [0.21, 0.18]}},
             gauges={("inflight", "http://10.0.0.5:8000"): 3},
         )
 
     `counts`: (counter name, *label values in the order of `COUNTERS`) -> how many **since the worker
     started** (never decreasing): what was not exported before is added now, so a missed flush loses nothing
-    and the same dict can serve the status frame.  `observations`: histogram name -> what was observed **since
-    the last flush**, in seconds; the caller clears its lists.  `gauges`: (gauge name, *labels) -> value now.
+    and the same dict can serve the status frame.  `observations`: histogram name -> label values -> what was
+    observed **since the last flush**, in seconds; the caller clears its lists.  `gauges`: (gauge name, *labels) -> value now.
     An unknown metric name is a KeyError; an unknown label value is counted as "other".
     """
 
@@ -163,7 +163,7 @@ class WorkerMetrics:
     def flush(
         self,
         counts: Mapping[tuple[str, ...], int],
-        observations: Mapping[str, Sequence[tuple[tuple[str, ...], float]]],
+        observations: Mapping[str, Mapping[tuple[str, ...], Sequence[float]]],
         gauges: Mapping[tuple[str, ...], float],
     ) -> None:
         """Export what happened; see the class."""
@@ -173,10 +173,7 @@ class WorkerMetrics:
                 self._at(key).inc(new)
                 self._exported[key] = total
         for name, seen in observations.items():
-            by_labels: dict[tuple[str, ...], list[float]] = {}
-            for labels, seconds in seen:
-                by_labels.setdefault(labels, []).append(seconds)
-            for labels, values in by_labels.items():
+            for labels, values in ((labels, values) for labels, values in seen.items() if values):
                 _observe(self._at((name, *labels)), values)
         for key, value in gauges.items():
             self._at(key).set(value)

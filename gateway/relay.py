@@ -8,16 +8,15 @@ has been passed on, and never after.
 from typing import TYPE_CHECKING
 
 import routing.prompt
-from gateway import head, model_name
+from gateway import model_name
+from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
-from gateway.paths import Asked
 from gateway.reply import Reply
 from gateway.service import Service
 from routing.types import Choice, Prompt
-from wire.http1 import RequestHead
 from wire.upstream import Ending
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class Relay:
         "_service",
         "_stale_again",
         "_tried",
-        "asked",
+        "ask",
         "began",
         "body",
         "copy",
@@ -56,22 +55,21 @@ class Relay:
         self,
         service: Service,
         client: "Connection",
-        request: RequestHead,
-        asked: Asked,
+        ask: Ask,
         received_ns: int,
-        id: str,
+        id: bytes,
     ) -> None:
         self._service = service
         self._client = client
-        self.head = request
-        self.asked = asked
+        self.ask = ask
+        self.head = ask.head
         self.received_ns = received_ns
         self.id = id
         self.body: bytes | None = None  # whole, once it is
         self.prompt: Prompt | None = None
         self.fleet: Fleet | None = None
         self.copy: Copy | None = None
-        self.reply = Reply(client, request)
+        self.reply = Reply(client, ask, id)
         self.began = False  # something of an answer itself, not only comments, was given to the client
         self.is_closed = False
         self.retries_left = service.limits.retries
@@ -83,6 +81,16 @@ class Relay:
         self._choice_made = False
 
     # What the client sends
+
+    def whole_came(self, body: bytes) -> None:
+        """Take the request's body when it came in one piece."""
+        if len(body) > self._service.least_bytes:
+            self.body_came(body)
+            self.body_ended()
+            return
+        self.body = body
+        if self._read():
+            self._dispatch()
 
     def body_came(self, piece: bytes) -> None:
         """Take a piece of the request's body; past the cap for reading it goes straight to an engine."""
@@ -149,17 +157,15 @@ class Relay:
 
     def _read(self) -> bool:
         """Read the prompt and find its fleet; False when the request was refused."""
-        request, body, service = self.head, self.body, self._service
+        body = self.body
         model: str | None = None
-        if body and request.method == b"POST" and not request.field(b"content-encoding"):
-            content_type = request.field(b"content-type").lower()
-            if not content_type.startswith(b"multipart/"):
-                try:
-                    self.prompt = routing.prompt.read(self.asked.path, body, service.prefix_key)
-                    model = self.prompt.model
-                except routing.prompt.Unreadable as error:
-                    self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
-                    return False
+        if body and self.ask.reads_prompt:
+            try:
+                self.prompt = routing.prompt.read(self.ask.path.path, body, self._service.prefix_key)
+                model = self.prompt.model
+            except routing.prompt.Unreadable as error:
+                self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
+                return False
         return self._find_fleet(model)
 
     def _find_fleet(self, model: str | None) -> bool:
@@ -183,7 +189,7 @@ class Relay:
 
     def _may_ask(self, fleet: Fleet) -> bool:
         """Keep an administrative path, opened for some engines, away from all others."""
-        path = self.asked.path
+        path = self.ask.path.path
         if path not in self._service.opened_paths:
             return True
         self._tried = tuple(engine.id for engine in fleet.engines if path not in engine.spec.allow_paths)
@@ -223,30 +229,27 @@ class Relay:
         if spec.model is not None:
             body = model_name.renamed(body, spec.model)
         if start is None:
-            framing = (
-                b"content-length: %d" % len(body) if body or request.method not in _BODILESS_METHODS else b""
-            )
+            framing = b"content-length: %d\r\n" % len(body) if body or self.ask.sized else b""
         elif request.content_length is not None:
-            framing = b"content-length: %d" % (request.content_length + len(body) - given_bytes)
+            framing = b"content-length: %d\r\n" % (request.content_length + len(body) - given_bytes)
         else:
-            framing = b"transfer-encoding: chunked"
+            framing = b"transfer-encoding: chunked\r\n"
             body = b"%x\r\n%b\r\n" % (len(body), body)
-        pool = service.pool(engine)
-        lines = head.to_engine(
-            request,
-            target=pool.mount + request.target,
-            authority=pool.authority,
-            framing=framing,
-            credential=spec.api_key.encode() if spec.api_key is not None else None,
-            peer=self._client.peer,
-        )
+        pool = service.pools[engine.id]
+        same = self.ask.engine_head(pool.authority, pool.mount, spec.api_key)
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt
         self._tried += (engine.id,)
+        if len(body) < _JOINED_BELOW_BYTES:
+            data: bytes | tuple[bytes, bytes] = b"%b%bx-request-id: %b\r\n\r\n%b" % (
+                same, framing, self.id, body,
+            )  # fmt: skip
+        else:
+            data = (b"%b%bx-request-id: %b\r\n\r\n" % (same, framing, self.id), body)
         attempt.exchange = pool.send(
-            (lines, body) if body else lines,
+            data,
             attempt,
-            bodiless=request.method == b"HEAD",
+            bodiless=self.ask.is_head,
             streaming=start is not None,
             # A body that goes by cannot be sent again, so it must not meet an idle connection's end.
             fresh=fresh or start is not None,
@@ -255,23 +258,19 @@ class Relay:
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
-        self._offer_copy(attempt)
+        if service.lane.experiments:
+            self._offer_copy(attempt)
 
     def _offer_copy(self, attempt: "Attempt") -> None:
         """Hand the request to the lane, once, after production has it."""
         service = self._service
-        if (
-            self.copy is None
-            and self.prompt is not None
-            and service.lane.experiments
-            and len(self._tried) == 1
-        ):
+        if self.copy is None and self.prompt is not None and len(self._tried) == 1 and not self.ask.is_copy:
             assert self.fleet is not None and self.body is not None
             target = self.head.target.decode("latin-1")
             self.copy = service.lane.copied(
                 self.fleet.spec.model,
-                self.id,
-                self.asked.path,
+                self.id.decode("latin-1"),
+                self.ask.path.path,
                 target,
                 self.head.headers,
                 self.body,
@@ -377,10 +376,10 @@ class Relay:
         self._client.answered(close=self._client.is_unread)
 
     def _count(self, engine: str, what: Outcome) -> None:
-        tallies = self._service.tallies
         fleet = self.fleet.name if self.fleet is not None else "none"
-        tallies.counts[("requests", fleet, engine, what.value)] += 1
+        self._service.tallies.counts["requests", fleet, engine, what] += 1
 
 
 _NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)
-_BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
+# Below this head and body are joined: one small copy is cheaper than a second piece to write.
+_JOINED_BELOW_BYTES = 16 << 10

@@ -3,8 +3,8 @@
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from gateway import answers, head
-from wire.http1 import RequestHead
+from gateway import answers
+from gateway.ask import Ask, client_head
 from wire.response import BODILESS_STATUS, ResponseHead
 
 if TYPE_CHECKING:
@@ -30,14 +30,16 @@ class Reply:
     whenever the engine goes away, and the failure can be said in words before the connection closes.
     """
 
-    __slots__ = ("_client", "_framing", "_held", "_is_events", "_request", "head_sent")
+    __slots__ = ("_client", "_framing", "_held", "_is_events", "_is_head", "_is_old", "id", "head_sent")
 
-    def __init__(self, client: "Connection", request: RequestHead) -> None:
+    def __init__(self, client: "Connection", ask: Ask, id: bytes) -> None:
         self._client = client
-        self._request = request
+        self._is_head = ask.is_head
+        self._is_old = ask.head.version != "1.1"
         self._framing = Framing.NONE
         self._held = b""  # the head, until it is written
         self._is_events = False
+        self.id = id
         self.head_sent = False
 
     @property
@@ -45,51 +47,62 @@ class Reply:
         """Nothing sent so far says where the answer ends: another engine's may still become this one."""
         return not self.head_sent or self._framing in (Framing.CHUNKED, Framing.CLOSE)
 
-    def send_head(self, response: ResponseHead) -> None:
-        """Pass the engine's head on, framed for this client; once: a later attempt's head stays here."""
+    def send_head(self, response: ResponseHead, *, more: bool) -> None:
+        """Pass the engine's head on, framed for this client; once: a later attempt's head stays here.
+
+        `more`: the body's beginning or the end is told next, and the head is written with it.
+        """
         if self.head_sent:
             return
         self.head_sent = True
         self._is_events = response.is_events
-        request, length = self._request, response.content_length
-        framing = b""
-        if request.method == b"HEAD" or response.status in BODILESS_STATUS:
+        length = response.content_length
+        close = b"" if self._client.keeps_alive else b"Connection: close\r\n"
+        if self._is_head or response.status in BODILESS_STATUS:
+            framing = b""
             if length is not None and response.status != 204:
-                framing = b"Content-Length: %d" % length
+                framing = b"Content-Length: %d\r\n" % length
         elif length is not None:
             self._framing = Framing.LENGTH
-            framing = b"Content-Length: %d" % length
-        elif request.version == "1.1":
-            self._framing = Framing.CHUNKED
-            framing = b"Transfer-Encoding: chunked"
-        else:
+            framing = b"Content-Length: %d\r\n" % length
+        elif self._is_old:
             self._framing = Framing.CLOSE
-        close = self._framing is Framing.CLOSE or not self._client.keeps_alive(request)
-        # Written with the first piece of the body where that comes in the same read: one system call less.
-        self._held = head.to_client(response, framing, close=close)
-        self._client.soon(self._flush)
-
-    def send_body(self, body: bytes) -> None:
-        """Pass on a piece of the answer as it came."""
-        held, self._held = self._held, b""
-        if self._framing is Framing.CHUNKED:
-            if len(body) < _JOINED_BELOW_BYTES:
-                self._client.write(b"%b%x\r\n%b\r\n" % (held, len(body), body))
-            else:
-                self._client.write_all((b"%b%x\r\n" % (held, len(body)), body, b"\r\n"))
-        elif self._framing is Framing.NONE:
-            self._held = held
-        elif held and len(body) >= _JOINED_BELOW_BYTES:
-            self._client.write_all((held, body))
+            framing, close = b"", b"Connection: close\r\n"
         else:
-            self._client.write(held + body if held else body)
+            self._framing = Framing.CHUNKED
+            framing = b"Transfer-Encoding: chunked\r\n"
+        self._held = b"%b%b%bx-request-id: %b\r\n\r\n" % (client_head(response), framing, close, self.id)
+        if not more:
+            self._flush()
+
+    def send_body(self, body: bytes, framed: bytes | None = None) -> None:
+        """Pass on a piece of the answer; `framed` is the same as exactly one chunk, where it came so."""
+        if self._framing is Framing.CHUNKED:
+            if framed is not None:
+                body = framed
+            elif len(body) < _JOINED_BELOW_BYTES:
+                body = b"%x\r\n%b\r\n" % (len(body), body)
+            else:
+                held, self._held = self._held, b""
+                self._client.write_all((b"%b%x\r\n" % (held, len(body)), body, b"\r\n"))
+                return
+        elif self._framing is Framing.NONE:
+            return
+        if self._held:
+            held, self._held = self._held, b""
+            if len(body) >= _JOINED_BELOW_BYTES:
+                self._client.write_all((held, body))
+                return
+            body = held + body
+        self._client.write(body)
 
     def finish(self) -> None:
         """The answer is whole."""
-        held, self._held = self._held, b""
-        last = held + b"0\r\n\r\n" if self._framing is Framing.CHUNKED else held
-        if last:
-            self._client.write(last)
+        if self._framing is Framing.CHUNKED:
+            held, self._held = self._held, b""
+            self._client.write(held + b"0\r\n\r\n")
+        elif self._held:
+            self._flush()
         self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)
 
     def cut(self, why: str) -> None:

@@ -9,6 +9,7 @@ from time import monotonic_ns
 from typing import cast
 
 from gateway import answers, paths
+from gateway.ask import Ask
 from gateway.relay import Relay
 from gateway.service import Service
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
@@ -25,6 +26,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_answering",
+        "_ask",
         "_engine_is_full",
         "_events",
         "_going_on",
@@ -42,16 +44,19 @@ class Connection(asyncio.Protocol):
         "is_full",
         "last_ns",
         "peer",
+        "write",
     )
 
+    write: Callable[[bytes], None]  # to the client, at once
     _transport: asyncio.Transport
 
-    def __init__(self, service: Service, new_id: Callable[[], str]) -> None:
+    def __init__(self, service: Service, new_id: Callable[[], bytes]) -> None:
         self._service = service
         self._new_id = new_id
         self._reader = RequestReader(service.limits.head_bytes)
         self._events: deque[Event] = deque()
         self._head: RequestHead | None = None  # of the request being read; None between requests
+        self._ask: Ask | None = None  # of the last request relayed
         self._answering = False  # a request was begun whose answer is not finished
         self._relay: Relay | None = None
         self._own: Callable[[bool], bytes] | None = None  # the gateway's own answer, while no relay is needed
@@ -69,6 +74,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
+        self.write = self._transport.write
         self._service.connections.add(self)
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
@@ -78,6 +84,17 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._is_closing:
             return
+        ask = self._ask
+        if ask is not None and not self._answering and not self._events and not self.is_full:
+            body = self._reader.whole(data, ask.head)
+            if body is not None:
+                self._answering = True
+                self.last_ns = at_ns = monotonic_ns()
+                service = self._service
+                service.tallies.requests += 1
+                self._relay = relay = Relay(service, self, ask, at_ns, ask.given_id or self._new_id())
+                relay.whole_came(body)
+                return
         was_halfway = self._reader.is_halfway
         events = self._reader.feed(data)
         if events or not was_halfway:
@@ -177,16 +194,17 @@ class Connection(asyncio.Protocol):
         self._keeps_alive = request.keep_alive
         self._answering = True
         service = self._service
-        asked = paths.read(request.method, request.target, service.opened_paths)
+        self._ask = None
+        ask = Ask(request, service.opened_paths, self.peer)
+        asked = ask.path
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
             self.refuse(501, "not_implemented", "protocol upgrades are not relayed", None, request=None)
             self._close_after_answer()
         elif asked.kind is paths.Kind.RELAY:
             service.tallies.requests += 1
-            given = request.field(b"x-request-id")
-            request_id = given.decode("latin-1") if given else self._new_id()
-            self._relay = Relay(service, self, request, asked, monotonic_ns(), request_id)
+            self._ask = ask
+            self._relay = Relay(service, self, ask, monotonic_ns(), ask.given_id or self._new_id())
             if request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
@@ -241,16 +259,10 @@ class Connection(asyncio.Protocol):
 
     # What relays do with it
 
-    def keeps_alive(self, request: RequestHead) -> bool:
-        """Whether another request may follow this one's answer."""
-        return request.keep_alive and not self._service.draining
-
-    def write(self, data: bytes) -> None:
-        self._transport.write(data)
-
-    def soon(self, callback: Callable[[], None]) -> None:
-        """Call back when the reads at hand have been dealt with."""
-        self._service.loop.call_soon(callback)
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether another request may follow the answer that is under way."""
+        return self._keeps_alive and not self._service.draining
 
     def write_all(self, pieces: Sequence[bytes]) -> None:
         self._transport.writelines(pieces)
@@ -260,7 +272,7 @@ class Connection(asyncio.Protocol):
         param: str | None = None, retry_after_s: int | None = None, close: bool = False,
     ) -> None:  # fmt: skip
         """Write an error answer of the gateway's own; `answered` is to follow."""
-        close = close or request is None or not self.keeps_alive(request) or self.is_unread
+        close = close or request is None or not self.keeps_alive or self.is_unread
         bodiless = request is not None and request.method == b"HEAD"
         self._transport.write(
             answers.refusal(
@@ -278,7 +290,8 @@ class Connection(asyncio.Protocol):
         if close or not self._keeps_alive or self._service.draining or self.is_unread:
             self._close_after_answer()
             return
-        self._go_on()
+        if self._events or self._paused:
+            self._go_on()
 
     def cut(self, *, reset: bool = False) -> None:
         """End an answer that cannot be finished so that the client sees it: no last chunk, no full length."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gateway.fleet import Engine, Fleets
+from gateway.fleet import Fleets
 from gateway.lane_link import LaneLink
 from gateway.spec import LimitsSpec
 from wire.upstream import Pool
@@ -21,7 +21,6 @@ class Tallies:
     """What happened since the worker started, in plain dicts and lists; exported once a second."""
 
     counts: dict[tuple[str, ...], int] = field(default_factory=lambda: defaultdict(int))
-    seconds: dict[str, list[tuple[tuple[str, ...], float]]] = field(default_factory=lambda: defaultdict(list))
     retried: int = 0
     requests: int = 0
 
@@ -42,8 +41,11 @@ class Service:
     connections: "set[Connection]" = field(default_factory=set)
     draining: bool = False
 
-    def pool(self, engine: Engine) -> Pool:
-        return self.pools[engine.id]
+    least_bytes: int = field(init=False)
+    """A whole body up to this size meets none of the limits on bodies."""
+
+    def __post_init__(self) -> None:
+        self.least_bytes = min(self.limits.body_bytes, self.limits.read_bytes)
 
     def may_retry(self) -> bool:
         """Whether the retry budget has room: at most a fifth of the traffic, and ten to begin with."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import routing.policies
 from config import plugins
-from gateway.fleet import Engine, Fleet, Fleets
+from gateway.fleet import Engine, Fleet, Fleets, Seconds
 from gateway.health import Health
 from gateway.lane_link import LaneLink
 from gateway.loads import LoadTable
@@ -106,10 +106,10 @@ def _fleet(spec: FleetSpec) -> Fleet:
     return Fleet(spec, [Engine(engine) for engine in spec.engines], router)
 
 
-def _ids() -> Callable[[], str]:
+def _ids() -> Callable[[], bytes]:
     """Request ids for requests that bring none: random per process, counted within it."""
-    start, numbers = secrets.token_hex(6), count(1)
-    return lambda: f"sl-{start}-{next(numbers):x}"
+    start, numbers = b"sl-%b-" % secrets.token_hex(6).encode(), count(1)
+    return lambda: b"%b%x" % (start, next(numbers))
 
 
 async def _tick(service: Service, metrics: WorkerMetrics, status: StatusLink, index: int) -> None:
@@ -126,7 +126,12 @@ def _report(service: Service, metrics: WorkerMetrics, status: StatusLink, index:
         counts[("lane_dropped", experiment, reason)] = dropped
     for one in service.lane.experiments:
         counts[("mirrored", one.name)] = one.mirrored
-    seconds, tallies.seconds = tallies.seconds, type(tallies)().seconds
+    seconds: dict[str, dict[tuple[str, ...], list[float]]] = {"ttft": {}, "e2e": {}, "overhead": {}}
+    for fleet in service.fleets.fleets:
+        seen, fleet.seconds = fleet.seconds, Seconds()
+        for name, values in (("ttft", seen.ttft), ("e2e", seen.e2e), ("overhead", seen.overhead)):
+            if values:
+                seconds[name][(fleet.name,)] = values
     engines = [engine for fleet in service.fleets.fleets for engine in fleet.engines]
     gauges: dict[tuple[str, ...], float] = {}
     for engine in engines:

@@ -143,11 +143,11 @@ class Reading:
         if self._exchange is not None:
             self._exchange.cancel()
 
-    def head_came(self, head: ResponseHead, at_ns: int) -> None:
+    def head_came(self, head: ResponseHead, at_ns: int, *, more: bool) -> None:
         self._head, self._head_ns = head, at_ns
         self._timers[0].cancel()
 
-    def body_came(self, body: bytes, at_ns: int) -> None:
+    def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None:
         size = len(body) + READ_BYTES
         if self._held + size > self._arm.answer_bytes:
             # Its text compares with nothing now; its beginning tells when the first tokens came.

@@ -19,8 +19,15 @@ class Policy(Protocol):
         ...
 
 
-def chosen(engine: EngineLoad, prompt: Prompt, cached: Mapping[int, int], why: str) -> Choice:
-    """The `Choice` of `engine`, with the prompt's bytes split into cached and uncached."""
+def chosen(
+    engine: EngineLoad, prompt: Prompt, cached: Mapping[int, int], why: str, cost_s: float = 0.0
+) -> Choice:
+    """The `Choice` of `engine`, with the prompt's bytes split into cached and uncached.
+
+    `why` is one of a few constant phrases: the numbers stand beside it.
+    """
     total = prompt.ends[-1] if prompt.ends else 0
-    held = min(cached.get(engine.id, 0), total)
-    return Choice(engine.id, why, held, total - held)
+    held = cached.get(engine.id, 0)
+    if held > total:
+        held = total
+    return Choice(engine.id, why, held, total - held, engine.inflight, engine.pending_bytes, cost_s)

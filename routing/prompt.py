@@ -186,8 +186,8 @@ def _head(asked: bodies.Head, kind: bytes) -> bytes:
 def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most: Raw) -> Prompt:
     return Prompt(
         asked.model,
-        tuple(chain.hashes),
-        tuple(chain.ends),
+        chain.hashes,
+        chain.ends,
         chain.link if root is None else root,
         turns,
         _is_true(asked.stream) if asked.stream else False,

@@ -1,10 +1,14 @@
-"""The words of routing: what was asked, what is known of an engine, what was decided."""
+"""The words of routing: what was asked, what is known of an engine, what was decided.
 
-from dataclasses import dataclass
+They are msgspec structs, not dataclasses: several are made for every request.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True, gc=False):
     """One request, as far as routing needs to see it.
 
     `chain[i]` names the prompt's canonical bytes up to `ends[i]`: two prompts share `chain[i]` exactly when
@@ -13,8 +17,8 @@ class Prompt:
     """
 
     model: str | None
-    chain: tuple[int, ...]
-    ends: tuple[int, ...]
+    chain: Sequence[int]
+    ends: Sequence[int]
     root: int
     """The conversation: the hash through the first user message. Without messages, of the whole prompt."""
     turns: int
@@ -23,9 +27,8 @@ class Prompt:
     max_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class EngineLoad:
-    """What was known of one engine at one moment. A snapshot, never live."""
+class EngineLoad(Struct, gc=False):
+    """What is known of one engine at this moment. Its owner goes on changing it: not to be kept."""
 
     id: int
     inflight: int
@@ -34,11 +37,17 @@ class EngineLoad:
     """Uncached prompt bytes (`Choice.uncached_bytes`) of requests that await their first token."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """An engine, and the numbers that spoke for it. `cached_bytes + uncached_bytes` is the whole prompt."""
+class Choice(Struct, frozen=True, gc=False):
+    """An engine, and the numbers that spoke for it. `cached_bytes + uncached_bytes` is the whole prompt.
+
+    `inflight` and `pending_bytes` are the engine's load before this request; `cost_s` is the policy's own
+    figure, 0 where it has none.
+    """
 
     engine: int
     why: str
     cached_bytes: int
     uncached_bytes: int
+    inflight: int = 0
+    pending_bytes: int = 0
+    cost_s: float = 0.0

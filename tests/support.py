@@ -183,7 +183,8 @@ async def running(
     count = 1 + max(engine.id for fleet in fleets for engine in fleet.engines)
     with tempfile.TemporaryDirectory(prefix="sl") as name:
         run_dir = Path(name)
-        loads = LoadTable.create(run_dir / "loads.bin", 1, count)
+        # Room for a second worker: one that is alone tells its load to nobody.
+        loads = LoadTable.create(run_dir / "loads.bin", 2, count)
         listener = socket.create_server(("127.0.0.1", 0))
         spec = WorkerSpec(
             0,

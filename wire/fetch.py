@@ -27,10 +27,10 @@ class _Collecting:
         self._head: ResponseHead | None = None
         self._body = bytearray()
 
-    def head_came(self, head: ResponseHead, at_ns: int) -> None:
+    def head_came(self, head: ResponseHead, at_ns: int, *, more: bool) -> None:
         self._head = head
 
-    def body_came(self, body: bytes, at_ns: int) -> None:
+    def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None:
         if len(self._body) < self._limit_bytes:
             self._body += body[: self._limit_bytes - len(self._body)]
 

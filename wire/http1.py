@@ -3,6 +3,9 @@
 llhttp runs in its strict mode: both framings at once, repeated or signed lengths, bare line feeds,
 folded headers and blanks before a colon are errors, so no two readers can disagree about where a
 message ends.  What llhttp does not bound, the head, is bounded here.
+
+A client's requests on one connection mostly have the same head but for Content-Length.  Such a head is
+recognised by its bytes and not parsed again: parsing it would give the same.
 """
 
 from collections.abc import Iterable
@@ -10,6 +13,8 @@ from typing import Final
 
 import httptools
 import msgspec
+
+from wire.known import Known
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -20,7 +25,8 @@ Headers = list[tuple[bytes, bytes]]
 class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """The head of a request as the client sent it; header names keep their case, order and repeats.
 
-    `names` are the same names in lower case, in the same order.
+    `names` are the same names in lower case, in the same order.  Content-Length is not among them: it is
+    `content_length`.
     """
 
     method: bytes
@@ -66,6 +72,15 @@ class Malformed(msgspec.Struct, frozen=True, gc=False):
 Event = RequestHead | Body | End | Malformed
 
 _TOO_LARGE: Final = Malformed("the request's head is too large", 431)
+_END: Final = End()
+
+
+def _known(data: bytes, head: RequestHead) -> Known[RequestHead] | None:
+    """`head`, parsed from the beginning of `data`, if its like may be recognised by its bytes."""
+    plain = head.keep_alive and not head.upgrade and b"expect" not in head.names
+    if head.content_length is None or not plain or not data.startswith(head.method):
+        return None
+    return Known.of(data, head)
 
 
 class RequestReader:
@@ -83,11 +98,49 @@ class RequestReader:
         self._names: list[bytes] = []
         self._dead = False
         self._switches = False  # the request asks to go on in another protocol
+        self._between = True  # no byte of a next message came yet
+        self._known: Known[RequestHead] | None = None
+        self._left = 0  # body bytes to come of a request whose head was known
+
+    def whole(self, data: bytes, head: RequestHead) -> bytes | None:
+        """The body, when `data` is exactly one request with the head `head`, read before, but for its length.
+
+        None, and nothing is read, when it is anything else: then `feed` it.
+        """
+        known = self._known
+        if known is None or known.head is not head or not self._between:
+            return None
+        start, length = known.read(data)
+        return data[start:] if start and len(data) - start == length else None
 
     def feed(self, data: bytes) -> list[Event]:
         """Return what `data` completes.  After a `Malformed` nothing more comes."""
+        if self._known is None:
+            return self._parsed(data)
+        events: list[Event] = []
+        while data and not self._dead:
+            if self._left:
+                piece = data[: self._left]
+                data = data[len(piece) :]
+                self._left -= len(piece)
+                events.append(Body(piece))
+                if not self._left:
+                    self._between = True
+                    events.append(_END)
+                continue
+            start, length = self._known.read(data) if self._between else (0, 0)
+            if not start:
+                return events + self._parsed(data)
+            self._between = False
+            self._left = length
+            events.append(msgspec.structs.replace(self._known.head, content_length=length))
+            data = data[start:]
+        return events
+
+    def _parsed(self, data: bytes) -> list[Event]:
         events: list[Event] = []
         self._events = events
+        was_between = self._between
         self._fed_bytes = self._head_bytes + len(data)
         if self._dead:
             return events
@@ -103,6 +156,9 @@ class RequestReader:
             self._head_bytes = 0 if events else self._head_bytes + len(data)
             if self._head_bytes > self._limit:
                 self._die(_TOO_LARGE)
+            elif was_between and events:
+                first = events[0]
+                self._known = _known(data, first) if isinstance(first, RequestHead) else None
         return events
 
     @property
@@ -139,6 +195,7 @@ class RequestReader:
     # llhttp's callbacks
 
     def on_message_begin(self) -> None:
+        self._between = False
         self._in_head = True
         self._head_bytes = 0
         self._target = b""
@@ -171,6 +228,10 @@ class RequestReader:
             refusal = Malformed("the only transfer coding understood is chunked, in HTTP/1.1", 501)
         if refusal is not None:
             self._die(refusal)
+        elif length is not None:
+            at = names.index(b"content-length")
+            headers, names = headers.copy(), names.copy()
+            del headers[at], names[at]
         # Java's client offers h2c with every first request and is served in HTTP/1.1 (RFC 9110 7.8).
         self._switches = parser.should_upgrade() and not (
             b"upgrade" in names and headers[names.index(b"upgrade")][1].lower() == b"h2c"
@@ -198,8 +259,9 @@ class RequestReader:
     def on_message_complete(self) -> None:
         self._in_head = True
         self._head_bytes = 0
+        self._between = True
         if not self._dead:
-            self._events.append(End())
+            self._events.append(_END)
 
 
 def request_bytes(method: str, target: str, headers: Iterable[tuple[str, str]], body: bytes = b"") -> bytes:

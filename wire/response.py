@@ -1,19 +1,24 @@
 """HTTP/1.1 answers, sans-IO: bytes in, head and body out.  llhttp (httptools) reads heads and chunks."""
 
+import re
 from typing import Final
 
 import httptools
 import msgspec
 
 from wire.http1 import Headers
+from wire.known import Known
 
 BODILESS_STATUS: Final = frozenset({204, 304})
+_CHUNK: Final = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,6})\r\n")
+_CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-class ResponseHead(msgspec.Struct, frozen=True, gc=False):
+class ResponseHead(msgspec.Struct, gc=False):
     """The head of an answer as the engine sent it; `names` are the headers' names in lower case.
 
-    `content_length` and `chunked` are both unset where the body ends with the connection.
+    `content_length` and `chunked` are both unset where the body ends with the connection.  Content-Length is
+    not among the headers.
     """
 
     status: int
@@ -23,28 +28,48 @@ class ResponseHead(msgspec.Struct, frozen=True, gc=False):
     keep_alive: bool
     content_length: int | None
     chunked: bool
+    is_events: bool  # the body is an event stream that can be read as it is
+    passed: bytes = b""
+    """For whoever passes the head on: what it made of it, so that it need not do so for the next like it."""
 
     def field(self, name: bytes) -> bytes:
         """The first value of a field, or empty.  `name` is in lower case."""
         names = self.names
         return self.headers[names.index(name)][1] if name in names else b""
 
-    @property
-    def is_events(self) -> bool:
-        """The body is an event stream that can be read as it is."""
-        media = self.field(b"content-type").lower()
-        return media.startswith(b"text/event-stream") and not self.field(b"content-encoding")
+
+class Heads:
+    """The heads an origin last answered with: mostly it does so again, within the second of their Date."""
+
+    __slots__ = ("chunked", "chunked_bytes", "sized")
+
+    def __init__(self) -> None:
+        self.sized: Known[ResponseHead] | None = None
+        self.chunked: ResponseHead | None = None
+        self.chunked_bytes = b""
+
+    def remember(self, data: bytes, head: ResponseHead) -> None:
+        """`data` is the whole head, and only it."""
+        if not head.keep_alive or head.status in BODILESS_STATUS:
+            return
+        if head.chunked:
+            self.chunked, self.chunked_bytes = head, data
+        elif head.content_length:
+            self.sized = Known.of(data, head)
 
 
 class ResponseReader:
     """Reads one answer at a time.  `begin` before each; then `feed` until `complete`.
 
     `feed` returns the body bytes this piece held; the head is in `head` once it came.  Interim
-    answers (1xx) are read over.  Raises `MalformedAnswer`.
+    answers (1xx) are read over.  `framed` is the piece as it came when it was exactly one whole chunk.
+    Raises `MalformedAnswer`.
     """
 
     __slots__ = (
+        "_aligned",
         "_bodiless",
+        "_heads",
         "_held",
         "_left",
         "_limit",
@@ -52,52 +77,82 @@ class ResponseReader:
         "_reading",
         "_unseen_bytes",
         "complete",
+        "framed",
         "head",
         "surplus",
     )
 
-    def __init__(self, head_limit_bytes: int = 64 << 10) -> None:
+    def __init__(self, head_limit_bytes: int = 64 << 10, heads: Heads | None = None) -> None:
         self._limit = head_limit_bytes
+        self._heads = Heads() if heads is None else heads
         self.begin()
 
     def begin(self, *, bodiless: bool = False) -> None:
         """Await a new answer; `bodiless` when the request was a HEAD."""
         self._bodiless = bodiless
         self._parser: httptools.HttpResponseParser | None = None
+        self._aligned = False  # the next byte begins a chunk
         self._held = b""
         self._left = -1
         self._reading: _Reading | None = None
         self._unseen_bytes = 0
         self.head: ResponseHead | None = None
         self.complete = False
+        self.framed: bytes | None = None
         self.surplus = False
 
     def feed(self, data: bytes) -> bytes:
         """Read a piece.  Bytes beyond the message's end set `surplus`: the connection is not to be reused."""
         if self.head is None:
-            data = self._held + data if self._held else data
-            data = self._read_head(data)
+            if self._held or self._bodiless:
+                data = self._read_head(self._held + data)
+            else:
+                data = self._read_known(data)
             if self.head is None:
                 return b""
         if self.complete:
             self.surplus = self.surplus or bool(data)
             return b""
-        if self._parser is not None:
-            return self._read_chunks(data)
         if self._left >= 0:
-            size = len(data)
-            if size > self._left:
+            left = self._left - len(data)
+            if left < 0:
                 self.surplus = True
                 data = data[: self._left]
-            self._left -= len(data)
-            self.complete = self._left == 0
+                left = 0
+            self._left = left
+            self.complete = left == 0
+            return data
+        if self.head.chunked:
+            return self._read_chunks(data)
         return data
 
     def eof(self) -> bool:
         """The connection ended.  True when the answer is whole: complete, or framed by just this end."""
-        if self.head is not None and self._parser is None and self._left < 0:
+        if self.head is not None and not self.head.chunked and self._left < 0:
             self.complete = True
         return self.complete
+
+    def _read_known(self, data: bytes) -> bytes:
+        """Read a head that this origin sent before without parsing it."""
+        heads = self._heads
+        sized = heads.sized
+        if sized is not None:
+            start, length = sized.read(data)
+            if start:
+                head = sized.head
+                if head.content_length != length:
+                    head = ResponseHead(
+                        head.status, head.reason, head.headers, head.names, True, length, False,
+                        head.is_events, head.passed,
+                    )  # fmt: skip
+                self.head = head
+                self._left = length
+                return data[start:]
+        if heads.chunked is not None and data.startswith(heads.chunked_bytes):
+            self.head = heads.chunked
+            self._aligned = True
+            return data[len(heads.chunked_bytes) :]
+        return self._read_head(data)
 
     def _read_head(self, data: bytes) -> bytes:
         while True:
@@ -114,8 +169,9 @@ class ResponseReader:
             self._held = b""
             reading = _Reading()
             parser = httptools.HttpResponseParser(reading)
+            raw = data[: end + 4]
             try:
-                parser.feed_data(data[: end + 4])
+                parser.feed_data(raw)
             except httptools.HttpParserError as error:
                 raise MalformedAnswer(str(error) or "not HTTP") from None
             except httptools.HttpParserUpgrade:
@@ -128,34 +184,43 @@ class ResponseReader:
                 raise MalformedAnswer("the engine switched protocols unasked")
         if reading.chunked and reading.coding.lower() != b"chunked":
             raise MalformedAnswer("the answer uses a transfer coding other than chunked")
-        self.head = ResponseHead(
-            status,
-            reading.reason,
-            reading.headers,
-            reading.names,
-            parser.should_keep_alive(),
-            reading.length,
-            reading.chunked,
-        )
+        head = self.head = reading.head(status, keep_alive=parser.should_keep_alive())
         if self._bodiless or status in BODILESS_STATUS or (reading.length == 0 and not reading.chunked):
             self.complete = True
-        elif reading.chunked:
-            self._parser = parser
-            self._reading = reading
+            return data
+        if reading.chunked:
+            self._aligned = True
         elif reading.length is not None:
             self._left = reading.length
+        self._heads.remember(raw, head)
         return data
 
     def _read_chunks(self, data: bytes) -> bytes:
-        assert self._parser is not None and self._reading is not None
-        reading = self._reading
+        if self._aligned:
+            # Nearly every read is one whole chunk, or the last one: what these are is seen at a glance.
+            size = _CHUNK.match(data)
+            if size is not None and len(data) == size.end() + int(size[1], 16) + 2 and data.endswith(b"\r\n"):
+                self.framed = data
+                return data[size.end() : -2]
+            if data == b"0\r\n\r\n":
+                self.complete = True
+                return b""
+        self.framed = None
+        reading, parser = self._reading, self._parser
+        if reading is None or parser is None:
+            if not data:
+                return b""
+            reading = self._reading = _Reading()
+            parser = self._parser = httptools.HttpResponseParser(reading)
+            parser.feed_data(_CHUNKED_HEAD)
         try:
-            self._parser.feed_data(data)
+            parser.feed_data(data)
         except httptools.HttpParserError as error:
             # llhttp reads on into whatever follows the last chunk and stumbles there; the message is whole.
             if not reading.complete:
                 raise MalformedAnswer(str(error) or "not HTTP") from None
             self.surplus = True
+        self._aligned = not reading.in_chunk and data.endswith(b"\r\n")
         if reading.complete:
             self.complete = True
             self.surplus = self.surplus or reading.surplus
@@ -181,6 +246,7 @@ class _Reading:
         "coding",
         "complete",
         "headers",
+        "in_chunk",
         "in_head",
         "length",
         "names",
@@ -197,6 +263,7 @@ class _Reading:
         self.chunked = False
         self.coding = b""
         self.in_head = True
+        self.in_chunk = False
         self.complete = False
         self.surplus = False
         self.pieces: list[bytes] = []
@@ -210,12 +277,13 @@ class _Reading:
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
             return
-        self.headers.append((name, value))
         low = name.lower()
-        self.names.append(low)
         if low == b"content-length":
             self.length = int(value)
-        elif low == b"transfer-encoding":
+            return
+        self.headers.append((name, value))
+        self.names.append(low)
+        if low == b"transfer-encoding":
             self.chunked = True
             self.coding += value  # a second coding makes it one not understood
 
@@ -226,5 +294,21 @@ class _Reading:
         if not self.complete:
             self.pieces.append(piece)
 
+    def on_chunk_header(self) -> None:
+        self.in_chunk = True
+
+    def on_chunk_complete(self) -> None:
+        self.in_chunk = False
+
     def on_message_complete(self) -> None:
         self.complete = True
+
+    def head(self, status: int, *, keep_alive: bool) -> ResponseHead:
+        """The head, once it was read."""
+        head = ResponseHead(
+            status, self.reason, self.headers, self.names, keep_alive, self.length, self.chunked,
+            is_events=False,
+        )  # fmt: skip
+        media = head.field(b"content-type").lower()
+        head.is_events = media.startswith(b"text/event-stream") and not head.field(b"content-encoding")
+        return head

@@ -14,7 +14,7 @@ from time import monotonic_ns
 from typing import Protocol, cast
 
 from wire.origin import Origin
-from wire.response import MalformedAnswer, ResponseHead, ResponseReader
+from wire.response import Heads, MalformedAnswer, ResponseHead, ResponseReader
 from wire.tasks import Tasks
 
 
@@ -30,11 +30,15 @@ class Ending(StrEnum):
 
 
 class Answer(Protocol):
-    """What is told of an engine's answer, synchronously: one head, any number of pieces, one ending."""
+    """What is told of an engine's answer, synchronously: one head, any number of pieces, one ending.
 
-    def head_came(self, head: ResponseHead, at_ns: int) -> None: ...
+    `more`: what follows the head came in the same read, and is told next.  `framed`: `body` as it came, when
+    that was exactly one whole chunk.
+    """
 
-    def body_came(self, body: bytes, at_ns: int) -> None: ...
+    def head_came(self, head: ResponseHead, at_ns: int, *, more: bool) -> None: ...
+
+    def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None: ...
 
     def ended(self, ending: Ending, at_ns: int) -> None: ...
 
@@ -61,7 +65,7 @@ class Exchange:
         self._connection: _Connection | None = None
         self._flow = flow
         self._paused = False  # asked for, perhaps before there is a connection to pause
-        self._unsent: list[bytes] = []
+        self._unsent: Sequence[bytes] = ()
         self.bodiless = bodiless
         self.streaming = streaming
         self.reused = False
@@ -72,7 +76,7 @@ class Exchange:
         if self._connection is not None:
             self._connection.transport.write(data)
         elif self._answer is not None:
-            self._unsent.append(data)
+            self._unsent = [*self._unsent, data]
             if self._flow is not None:
                 self._flow(True)  # until there is a connection to take it
 
@@ -100,7 +104,7 @@ class Exchange:
     def _end(self, ending: Ending, at_ns: int) -> None:
         answer, self._answer = self._answer, None
         self._connection = None
-        self._unsent = []
+        self._unsent = ()
         if answer is not None:
             answer.ended(ending, at_ns)
 
@@ -135,6 +139,7 @@ class Pool:
         self._ssl = ssl or (tls.create_default_context() if origin.scheme == "https" else None)
         self._head_limit_bytes = head_limit_bytes
         self._idle: deque[_Connection] = deque()
+        self._heads = Heads()
         self._tasks = Tasks()
         self._closed = False
 
@@ -155,17 +160,16 @@ class Pool:
         `fresh`: do not take an idle connection.
         """
         exchange = Exchange(answer, bodiless=bodiless, streaming=streaming, flow=flow)
-        pieces = (request,) if isinstance(request, bytes) else request
         connection = None if fresh else self._take()
         if connection is not None:
             exchange.reused = True
             connection.begin(exchange)
-            if len(pieces) == 1:
-                connection.transport.write(pieces[0])
+            if isinstance(request, bytes):
+                connection.transport.write(request)
             else:
-                connection.transport.writelines(pieces)
+                connection.transport.writelines(request)
             return exchange
-        exchange._unsent.extend(pieces)
+        exchange._unsent = (request,) if isinstance(request, bytes) else request
         if self._closed or self.open >= self._max:
             self._loop.call_soon(exchange._end, Ending.REFUSED, monotonic_ns())
             return exchange
@@ -212,22 +216,22 @@ class Pool:
             exchange._end(Ending.REFUSED, monotonic_ns())
             return
         if exchange._answer is None:  # cancelled while the connection was being made
-            self._give_back(connection)
+            self._give_back(connection, monotonic_ns())
             return
         if connection.lost:  # closed, or out of step, before this task ran on: nobody will tell of it again
             exchange._end(Ending.CUT, monotonic_ns())
             return
-        pieces, exchange._unsent = exchange._unsent, []
+        pieces, exchange._unsent = exchange._unsent, ()
         connection.begin(exchange)
         if exchange._flow is not None:
             exchange._flow(False)
         connection.transport.writelines(pieces)
 
-    def _give_back(self, connection: "_Connection") -> None:
+    def _give_back(self, connection: "_Connection", at_ns: int) -> None:
         if self._closed or connection.lost:
             connection.drop()
             return
-        connection.idle_since_ns = monotonic_ns()
+        connection.idle_since_ns = at_ns
         self._idle.append(connection)
 
     def _lost(self, connection: "_Connection") -> None:
@@ -242,14 +246,15 @@ class Pool:
 class _Connection(asyncio.Protocol):
     """One socket.  Idle, or in one exchange."""
 
-    __slots__ = ("_paused", "_pool", "_reader", "exchange", "idle_since_ns", "lost", "transport")
+    __slots__ = ("_paused", "_pool", "_reader", "_told_head", "exchange", "idle_since_ns", "lost", "transport")
 
     transport: asyncio.Transport
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._reader = ResponseReader(pool._head_limit_bytes)
+        self._reader = ResponseReader(pool._head_limit_bytes, pool._heads)
         self._paused = False
+        self._told_head = False
         self.exchange: Exchange | None = None
         self.idle_since_ns = 0
         self.lost = False
@@ -262,6 +267,7 @@ class _Connection(asyncio.Protocol):
     def begin(self, exchange: Exchange) -> None:
         self.exchange = exchange
         exchange._connection = self
+        self._told_head = False
         self._reader.begin(bodiless=exchange.bodiless)
         if exchange._paused:
             self.pause_reading()
@@ -272,23 +278,25 @@ class _Connection(asyncio.Protocol):
         if exchange is None or (answer := exchange._answer) is None:
             self.drop()  # an engine that speaks unasked is out of step
             return
-        exchange.heard = True
         reader = self._reader
-        had_head = reader.head is not None
         try:
             body = reader.feed(data)
         except MalformedAnswer:
+            exchange.heard = True
             exchange._end(Ending.MALFORMED, at_ns)
             self.drop()
             return
-        if not had_head:
-            if reader.head is None:
+        if not self._told_head:
+            exchange.heard = True
+            head = reader.head
+            if head is None:
                 return
-            answer.head_came(reader.head, at_ns)
+            self._told_head = True
+            answer.head_came(head, at_ns, more=bool(body) or reader.complete)
             if exchange._answer is None:
                 return  # cancelled by what it was told
         if body:
-            answer.body_came(body, at_ns)
+            answer.body_came(body, at_ns, reader.framed)
         if reader.complete and exchange._answer is not None:
             self._complete(exchange, at_ns)
 
@@ -302,10 +310,11 @@ class _Connection(asyncio.Protocol):
             and not self.transport.get_write_buffer_size()  # answered before the request was taken whole
         )
         self.exchange = None
-        self.resume_reading()
+        if self._paused:
+            self.resume_reading()
         # Given back before the caller hears of it: what it sends next may use this connection.
         if reusable and not self.lost:
-            self._pool._give_back(self)
+            self._pool._give_back(self, at_ns)
         else:
             self.drop()
         exchange._end(Ending.COMPLETE, at_ns)

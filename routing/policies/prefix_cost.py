@@ -48,15 +48,16 @@ class PrefixCost:
         s_per_byte, s_per_request = self._s_per_byte, self._s_per_request
         least, equal = inf, list[EngineLoad]()
         for engine in engines:
-            uncached = max(0, total - cached.get(engine.id, 0))
+            uncached = total - cached.get(engine.id, 0)
+            if uncached < 0:
+                uncached = 0
             cost = (engine.pending_bytes + uncached) * s_per_byte + engine.inflight * s_per_request
             if cost < least:
                 least, equal = cost, [engine]
             elif cost == least:
                 equal.append(engine)
-        engine = equal[0] if len(equal) == 1 else rng.choice(equal)
-        why = f"{least:.3f} s: {engine.inflight} in flight, {engine.pending_bytes} B waiting"
-        return chosen(engine, prompt, cached, why)
+        engine = equal[0] if len(equal) == 1 else equal[int(rng.random() * len(equal))]
+        return chosen(engine, prompt, cached, "costs least", least)
 
 
 def build(params: Params) -> Policy:

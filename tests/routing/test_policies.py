@@ -40,7 +40,7 @@ def test_prefix_cost_keeps_to_the_holder_while_loads_are_alike() -> None:
     engines = [EngineLoad(0, 5, 0), EngineLoad(1, 4, 0), EngineLoad(2, 3, 0)]
     choice = policy.choose(PROMPT, engines, {0: 8000}, rng)
     assert (choice.engine, choice.cached_bytes, choice.uncached_bytes) == (0, 8000, 0)
-    assert choice.why == "0.250 s: 5 in flight, 0 B waiting"
+    assert (choice.cost_s, choice.inflight, choice.pending_bytes) == (0.25, 5, 0)
 
 
 def test_prefix_cost_leaves_the_holder_when_computing_again_is_quicker() -> None:

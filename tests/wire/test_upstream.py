@@ -34,10 +34,10 @@ class Heard:
         self.body = b""
         self.endings: list[Ending] = []
 
-    def head_came(self, head: ResponseHead, at_ns: int) -> None:
+    def head_came(self, head: ResponseHead, at_ns: int, *, more: bool) -> None:
         self.head = head
 
-    def body_came(self, body: bytes, at_ns: int) -> None:
+    def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None:
         self.body += body
 
     def ended(self, ending: Ending, at_ns: int) -> None:
