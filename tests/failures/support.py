@@ -1,4 +1,4 @@
-"""What the tests of the failure classes share: one loop a test, many requests at once, the worker's own counts."""
+"""What the tests of the failure classes share: many requests at once, and what a worker tells of itself."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
