@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 import msgpack
 import uvloop
 
-from tests.support import CHAT
+from tests.support import CHAT, Answered, Peer, ask, post
 
 T = TypeVar("T")
 
 NOT_STREAMED = CHAT.replace(b"true", b"false")
+PATH = "/v1/chat/completions"
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -30,6 +31,26 @@ async def at_once(things: Iterable[Coroutine[Any, Any, T]], most: int = 64) -> l
             return await thing
 
     return await asyncio.gather(*(one(thing) for thing in things))
+
+
+def numbered(n: int, body: bytes = CHAT, *extra: str, path: str = PATH, close: bool = True) -> bytes:
+    """A request that says in its query which case it is."""
+    return post(body, f"{path}?{n}", *extra, close=close)
+
+
+def number(peer: Peer) -> int:
+    """Which case a `numbered` request is."""
+    return int(peer.line.partition("?")[2].split()[0])
+
+
+async def ask_each(port: int, cases: int, body: bytes = CHAT, most: int = 64) -> list[Answered]:
+    """Ask `cases` numbered requests at once; their answers in order."""
+    return await at_once((ask(port, numbered(n, body)) for n in range(cases)), most)
+
+
+def blocks(text: bytes) -> list[bytes]:
+    """The complete events and comments of a stream whose lines end in LF, without their blank lines."""
+    return text.split(b"\n\n")[:-1]
 
 
 class Told:
