@@ -1,4 +1,4 @@
-"""Browser apps cannot connect: OPTIONS refused, no CORS on errors.  HEAD hangs, or shifts the next answers."""
+"""Browser apps cannot connect: OPTIONS refused, no CORS on errors.  HEAD hangs, or shifts later answers."""
 
 import asyncio
 

@@ -460,29 +460,6 @@ def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None
     run(test())
 
 
-def test_h24_big_body_streams_by_without_being_read() -> None:
-    async def test() -> None:
-        engine = Engine(answers(json_answer(b"{}")))
-        body = b'{"model":"m","messages":[{"role":"user","content":"' + b"A" * (12 << 20) + b'"}]}'
-        async with running(engine, limits=LimitsSpec(read_bytes=1 << 20)) as gateway:
-            got = await ask(gateway.port, post(body, "/v1/chat/completions", "Expect: 100-continue"))
-            assert got.raw.startswith(b"HTTP/1.1 100 Continue") and b"200 OK" in got.raw
-        assert engine.asked[0].body == body
-
-    run(test())
-
-
-def test_h24_a_body_over_the_limit_is_refused_in_words() -> None:
-    async def test() -> None:
-        engine = Engine(answers(json_answer(b"{}")))
-        async with running(engine, limits=LimitsSpec(body_bytes=100_000)) as gateway:
-            got = await ask(gateway.port, post(b"[" + b"1," * 100_000))
-            assert got.status == 413 and b"larger than 100000 bytes" in got.body
-            await until(lambda: gateway.inflight() == 0)
-
-    run(test())
-
-
 def test_h25_fields_dropped() -> None:
     """The engine gets the client's very bytes: odd fields, nulls, spacing."""
     body = (
