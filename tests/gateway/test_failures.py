@@ -460,22 +460,6 @@ def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None
     run(test())
 
 
-def test_h25_fields_dropped() -> None:
-    """The engine gets the client's very bytes: odd fields, nulls, spacing."""
-    body = (
-        b'{ "vendor_x":{"a":[1]},"messages":[{"role":"assistant","content":null,"tool_calls":[]},'
-        b'{"role":"tool","tool_call_id":"x","content":"1"}],"chat_template_kwargs":{"enable_thinking":false},'
-        b'"tools":[{"type":"function","function":{"name":"f"}}],"n":1.0,"model":"m"}'
-    )
-
-    async def test() -> None:
-        engine = Engine(answers(json_answer(b"{}")))
-        await through(engine, post(body))
-        assert engine.asked[0].body == body
-
-    run(test())
-
-
 def test_h26_multipart_is_forwarded_as_bytes() -> None:
     body = (
         b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n\x00\xff\r\n--b--\r\n'
