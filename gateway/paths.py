@@ -63,12 +63,14 @@ _HEALTH: Final = frozenset({"/health", "/ping"})
 
 def read(method: bytes, target: bytes, opened: Collection[str] = ()) -> Asked:
     """Say what `target` asks for.  `opened` are administrative paths that the config lets through."""
-    raw = target.partition(b"?")[0].partition(b"#")[0]
+    raw = target.partition(b"?")[0]
     # The common case first: nothing that needs normalising.
     if raw == b"/v1/chat/completions":
         return _CHAT
     if not raw.startswith(b"/"):
         return Asked(Kind.REFUSED, "", "a path must begin with /")
+    if b"#" in target:
+        return Asked(Kind.REFUSED, "", "a fragment is the client's own; some readers end the path there")
     decoded = unquote_to_bytes(raw)
     if b"%2f" in raw.lower() and b"/models/" not in raw:
         return Asked(Kind.REFUSED, "", "an encoded slash is only taken in a model's name")
