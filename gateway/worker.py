@@ -16,7 +16,7 @@ from gateway.fleet import Engine, Fleet, Fleets
 from gateway.health import Health
 from gateway.lane_link import LaneLink
 from gateway.loads import LoadTable
-from gateway.metrics import WorkerMetrics
+from gateway.metrics import WorkerMetrics, by_series
 from gateway.server import Connection
 from gateway.service import Service
 from gateway.spec import FleetSpec, WorkerSpec
@@ -132,7 +132,7 @@ def _report(service: Service, metrics: WorkerMetrics, status: StatusLink, index:
     for engine in engines:
         gauges[("inflight", engine.name)] = engine.inflight
         gauges[("engine_up", engine.name)] = float(engine.up)
-    metrics.flush(counts, seconds, gauges)
+    metrics.flush(counts, by_series(seconds), gauges)
     service.lane.tell_missed()
     status.send(status_frame(service, index, monotonic_ns()))
 
