@@ -261,3 +261,28 @@ def test_what_is_not_a_top_level_string_is_not_a_models_name() -> None:
         b"[]",
     ):
         assert model_name.find(body) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"a","x":{"model":"no"},"model":"b"}',
+        b'{"model":"a","mod\\u0065l":"b"}',
+        b'{"\\u006dodel":"b"}',
+        b'{"model":{"a":[1]},"model":"b"}',
+        b'{"x":"model","y":["model"],"model" : "b" }',
+    ],
+)
+def test_of_several_names_the_last_counts_as_it_does_for_engines(body: bytes) -> None:
+    found = model_name.find(body)
+    assert found is not None and found.name == json.loads(body)["model"] == "b"
+    assert json.loads(model_name.renamed(body, "c"))["model"] == "c"
+
+
+@pytest.mark.parametrize(
+    "unit", [b'\\"', b'"', b"{", b"[]", b'"",', b"\\", b'"model"', b'"model":"x",', b'"mod\\u0065l":"x",']
+)
+def test_looking_for_the_name_takes_time_in_proportion(unit: bytes) -> None:
+    """Megabytes of it; what takes its square would take an hour and meet the suite's time limit."""
+    for start in (b'{"a":"', b'{"a":', b"{"):
+        model_name.find(start + unit * (2_000_000 // len(unit)))
