@@ -19,10 +19,12 @@ class Outcome(StrEnum):
     CUT = "cut"
     TIMEOUT = "timeout"
     REFUSED = "refused"
+    FULL = "full"  # no connection left to make on the gateway's side
     MALFORMED = "malformed"
     CLIENT_GONE = "client_gone"
     NO_ENGINE = "no_engine"
     TOO_LARGE = "too_large"
+    SHUTDOWN = "shutdown"  # it was ended with the gateway, or with its engine's time after being taken out
 
 
 # What a stream's last events hold when it came to its own end, in any of the APIs relayed here.
@@ -42,8 +44,10 @@ _FAILED: Final = {
     Ending.CUT: Outcome.CUT,
     Ending.TIMEOUT: Outcome.TIMEOUT,
     Ending.REFUSED: Outcome.REFUSED,
+    Ending.FULL: Outcome.FULL,
     Ending.MALFORMED: Outcome.MALFORMED,
     Ending.CANCELLED: Outcome.CLIENT_GONE,
+    Ending.SHUTDOWN: Outcome.SHUTDOWN,
 }
 
 

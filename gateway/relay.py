@@ -23,7 +23,7 @@ from wire.upstream import Ending
 if TYPE_CHECKING:
     from gateway.server import Connection
 
-_FAILED_STATUS = {Ending.TIMEOUT: 504}
+_FAILED_STATUS = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
 
 
 class Relay:
@@ -346,11 +346,18 @@ class Relay:
             return
         self.is_closed = True
         why = f"the engine's answer ended early ({ending.value})"
+        if ending is Ending.SHUTDOWN:
+            why = "the gateway stopped, or stopped using this engine, before the answer was whole"
+        elif ending is Ending.FULL:
+            why = "the gateway has no connection towards the engine to spare; try again in a moment"
         if self.reply.head_sent:
             self.reply.cut(why)
             return
         status = _FAILED_STATUS.get(ending, 502)
-        self._client.refuse(status, "upstream_" + ending.value, why, None, request=self.head)
+        again_s = 1 if status == 503 else None
+        self._client.refuse(
+            status, "upstream_" + ending.value, why, None, retry_after_s=again_s, request=self.head
+        )
         self._client.answered(close=self._client.is_unread)
 
     def _no_engine(self) -> None:
