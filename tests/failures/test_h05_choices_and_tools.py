@@ -1,4 +1,4 @@
-"""Choices and tool calls come interleaved: recorded answers mix them, arguments are glued into broken JSON."""
+"""Choices and tool calls come interleaved: recorded answers mix them, arguments are glued together."""
 
 import json
 from collections.abc import Iterator, Sequence
