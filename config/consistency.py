@@ -75,9 +75,12 @@ def _engines(config: "Config") -> Iterator[Complaint]:
     for i, fleet in enumerate(config.fleets):
         seen: dict[tuple[str, str, int, str], int] = {}
         for j, engine in enumerate(fleet.engines):
+            if engine.tls is not None and not engine.url.startswith("https:"):
+                path: Path = ("fleets", i, "engines", j, "tls")
+                yield Complaint("", path, "tls only with a url that begins with https://", shown(engine.url))
             first = seen.setdefault(identity(engine.url), j)
             if first != j:
-                path: Path = ("fleets", i, "engines", j, "url")
+                path = ("fleets", i, "engines", j, "url")
                 yield Complaint(
                     "", path, "each engine of a fleet once", f"fleets[{i}].engines[{first}] again"
                 )
@@ -126,6 +129,12 @@ def _no_fleet(config: "Config", experiment: "Experiment", path: Path) -> Complai
 
 def _bytes(config: "Config") -> Iterator[Complaint]:
     mirror = config.mirror
+    limits = config.limits
+    if limits.read_bytes > limits.uploads_bytes:
+        expected = (
+            f"at most limits.uploads_bytes ({limits.uploads_bytes}), which all bodies being received share"
+        )
+        yield Complaint("", ("limits", "read_bytes"), expected, shown(limits.read_bytes))
     if mirror.copy_bytes > mirror.lane_bytes:
         expected = f"at most mirror.lane_bytes ({mirror.lane_bytes}), or no copy of that size ever passes"
         yield Complaint("", ("mirror", "copy_bytes"), expected, shown(mirror.copy_bytes))
