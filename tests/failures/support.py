@@ -1,6 +1,8 @@
 """What the tests of the failure classes share: many requests at once, and what a worker tells of itself."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,6 +48,13 @@ def number(peer: Peer) -> int:
 async def ask_each(port: int, cases: int, body: bytes = CHAT, most: int = 64) -> list[Answered]:
     """Ask `cases` numbered requests at once; their answers in order."""
     return await at_once((ask(port, numbered(n, body)) for n in range(cases)), most)
+
+
+def reset(peer: Peer) -> None:
+    """End the connection with a real RST; what was sent before may still arrive."""
+    sock = peer.writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    peer.writer.transport.abort()
 
 
 def blocks(text: bytes) -> list[bytes]:
