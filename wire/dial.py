@@ -52,11 +52,16 @@ class Dialer:
         )
         self._origin = origin
         self._loop = loop
-        if credentials is None and origin.scheme == "https":
-            credentials = tls.kept_client(tls.ClientTls())
-        self._credentials = credentials if origin.scheme == "https" else None
-        self._server_name = (server_name or origin.host) if self._credentials is not None else None
+        self._credentials: tls.Kept | None = None
+        self._server_name: str | None = None
         self._tasks = Tasks()
+        self.secure(credentials, server_name)
+
+    def secure(self, credentials: tls.Kept | None, server_name: str | None) -> None:
+        """How an https:// origin is believed; without `credentials`, by the system's authorities."""
+        if self._origin.scheme == "https":
+            self._credentials = credentials or tls.kept_client(tls.ClientTls())
+            self._server_name = server_name or self._origin.host
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect `protocol`, within the time allowed for all of it.  Raises CannotConnect."""

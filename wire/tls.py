@@ -86,7 +86,7 @@ class Kept:
     def __init__(self, make: Callable[[], ssl.SSLContext], files: Iterable[str]) -> None:
         """Make the context for the first time; raises BadTls."""
         self._make = make
-        self._files = tuple(files)
+        self.files = tuple(files)
         self._seen = self._digest()
         self.context = make()
 
@@ -105,7 +105,7 @@ class Kept:
 
     def _digest(self) -> bytes:
         digest = hashlib.blake2b(digest_size=16)
-        for file in self._files:
+        for file in self.files:
             try:
                 with open(file, "rb") as opened:
                     content = opened.read()

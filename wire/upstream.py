@@ -215,6 +215,9 @@ class Pool:
         self._dialer.timeout_s = connect_timeout_s
         self._head_limit_bytes = head_limit_bytes
 
+    def secure(self, credentials: Kept | None, server_name: str | None) -> None:
+        self._dialer.secure(credentials, server_name)
+
     def evict(self) -> bool:
         """Give up the connection idle longest; False when none is."""
         connection = self._idle.oldest()
