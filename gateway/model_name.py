@@ -1,8 +1,9 @@
-"""Where a JSON body names its model: wherever it stands at the top level, in a whole or a partial body."""
+"""Where a body names its model: at the top level of JSON, in a part of a form; in whole or partial bodies."""
 
 import json
 import re
 from dataclasses import dataclass
+from typing import Final
 
 # A string, or a bracket: all that matters for knowing how deep one is.  A string that does not end within the
 # body still matches, to the body's end: else each quote in it would be tried as a beginning, which takes
@@ -11,21 +12,46 @@ _MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
 _COLON = re.compile(rb"\s*+:\s*+")
 _MOST_MARKS = 400_000  # a tenth of a second's worth; no prompt has as many strings
 
+_BOUNDARY: Final = re.compile(rb';\s*boundary=(?:"([^"]+)"|([^\s;"]+))', re.IGNORECASE)
+_MODEL_PART: Final = re.compile(rb'^content-disposition:[^\r\n]*;\s*name="?model"?\s*(?:;|\r?$)', re.I | re.M)
+_FILE_PART: Final = re.compile(rb";\s*filename\*?=", re.IGNORECASE)
+_MOST_PARTS = 1_000
+_LONGEST_PART_HEAD_BYTES = 4_096
+
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """The model's name, and where its JSON string stands in the body: `body[start:end]`, quotes included."""
+    """The model's name, and where it stands in the body: `body[start:end]`, in JSON with its quotes."""
 
     name: str
     start: int
     end: int
 
 
-def find(body: bytes) -> ModelName | None:
-    """Find the value of the top-level key "model"; None when it is not (yet) there or not a string.
+def find(body: bytes, content_type: bytes = b"") -> ModelName | None:
+    """Find the model's name; None when it is not (yet) there or not a string.
 
-    Of several the last counts, as it does for JSON decoders, and so for the engines.
+    It is the value of the top-level key "model": of several the last, as JSON decoders, and so the engines,
+    have it.  In a multipart body, as `content_type` tells it, it is the part of that name.
     """
+    return _in_form(body, content_type) if is_form(content_type) else _in_json(body)
+
+
+def renamed(body: bytes, name: str, content_type: bytes = b"") -> bytes:
+    """The body with its model's name replaced and every other byte as it was."""
+    found = find(body, content_type)
+    if found is None:
+        return body
+    new = name if is_form(content_type) else json.dumps(name, ensure_ascii=False)
+    return body[: found.start] + new.encode() + body[found.end :]
+
+
+def is_form(content_type: bytes) -> bool:
+    """Whether a body of this type consists of parts between boundaries (RFC 7578), and is no JSON."""
+    return content_type[:10].lower() == b"multipart/"
+
+
+def _in_json(body: bytes) -> ModelName | None:
     found: ModelName | None = None
     said_again: bool | None = None
     depth = 0
@@ -64,14 +90,6 @@ def find(body: bytes) -> ModelName | None:
     return found
 
 
-def renamed(body: bytes, name: str) -> bytes:
-    """The body with its model's name replaced and every other byte as it was."""
-    found = find(body)
-    if found is None:
-        return body
-    return body[: found.start] + json.dumps(name, ensure_ascii=False).encode() + body[found.end :]
-
-
 def _is_model(key: bytes) -> bool:
     if key == b'"model"':
         return True
@@ -79,3 +97,23 @@ def _is_model(key: bytes) -> bool:
         return b"\\" in key and len(key) < 64 and json.loads(key) == "model"
     except ValueError:
         return False
+
+
+def _in_form(body: bytes, content_type: bytes) -> ModelName | None:
+    given = _BOUNDARY.search(content_type)
+    if given is None:
+        return None
+    mark = b"\r\n--" + (given[1] or given[2])
+    at = -2 if body.startswith(mark[2:]) else body.find(mark)  # the first may stand at the very beginning
+    for _ in range(_MOST_PARTS):
+        begin = at + len(mark)
+        end = body.find(mark, begin)
+        if end < 0 or at == -1:
+            return None
+        head_end = body.find(b"\r\n\r\n", begin, begin + _LONGEST_PART_HEAD_BYTES)
+        if 0 <= head_end < end:
+            head = body[begin:head_end]
+            if _MODEL_PART.search(head) and not _FILE_PART.search(head):
+                return ModelName(body[head_end + 4 : end].decode("utf-8", "replace"), head_end + 4, end)
+        at = end
+    return None

@@ -152,8 +152,11 @@ class Relay:
         request, body, service = self.head, self.body, self._service
         model: str | None = None
         if body and request.method == b"POST" and not request.field(b"content-encoding"):
-            content_type = request.field(b"content-type").lower()
-            if not content_type.startswith(b"multipart/"):
+            content_type = request.field(b"content-type")
+            if model_name.is_form(content_type):
+                found = model_name.find(body, content_type)
+                model = found.name if found is not None else None
+            else:
                 try:
                     self.prompt = routing.prompt.read(self.asked.path, body, service.prefix_key)
                     model = self.prompt.model
@@ -196,7 +199,9 @@ class Relay:
     def _dispatch_unread(self) -> None:
         """Too large to be read: its model is looked for in what came, load decides, the rest streams by."""
         start = b"".join(self._pieces)
-        found = model_name.find(start) if self.head.method == b"POST" else None
+        request = self.head
+        is_read = request.method == b"POST"
+        found = model_name.find(start, request.field(b"content-type")) if is_read else None
         if not self._find_fleet(found.name if found is not None else None):
             return
         self._pieces = []
@@ -221,7 +226,7 @@ class Relay:
         spec = engine.spec
         given_bytes = len(body)
         if spec.model is not None:
-            body = model_name.renamed(body, spec.model)
+            body = model_name.renamed(body, spec.model, request.field(b"content-type"))
         if start is None:
             framing = (
                 b"content-length: %d" % len(body) if body or request.method not in _BODILESS_METHODS else b""

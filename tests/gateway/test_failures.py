@@ -460,22 +460,6 @@ def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None
     run(test())
 
 
-def test_h26_multipart_is_forwarded_as_bytes() -> None:
-    body = (
-        b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n\x00\xff\r\n--b--\r\n'
-    )
-
-    async def test() -> None:
-        engine = Engine(answers(json_answer(b"{}")))
-        request = post(body, "/v1/audio/transcriptions").replace(
-            b"application/json", b"multipart/form-data; boundary=b"
-        )
-        got = await through(engine, request)
-        assert got.status == 200 and engine.asked[0].body == body
-
-    run(test())
-
-
 @pytest.mark.parametrize(
     "body",
     [b"{not json", b"[]", b'"text"', b'{"model":5}', b"[" * 20_000, b"\xff\xfe{}", b'{"messages":"x"}', b""],
