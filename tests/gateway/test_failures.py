@@ -460,23 +460,6 @@ def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None
     run(test())
 
 
-@pytest.mark.parametrize(
-    "body",
-    [b"{not json", b"[]", b'"text"', b'{"model":5}', b"[" * 20_000, b"\xff\xfe{}", b'{"messages":"x"}', b""],
-)
-def test_h27_bad_json_500(body: bytes) -> None:
-    """A client's mistake is a 400 or the engine's to judge; never a 5xx, and the next request is served."""
-
-    async def test() -> None:
-        engine = Engine(answers(json_answer(b"{}", "400 Bad Request")))
-        async with running(engine) as gateway:
-            got = await ask(gateway.port, post(body))
-            assert got.status == 400
-            assert gateway.inflight() == 0
-
-    run(test())
-
-
 def test_h30_an_engine_that_fails_is_left_out_and_taken_back() -> None:
     async def test() -> None:
         one, other = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
