@@ -126,7 +126,7 @@ def the_model_name(data: bytes) -> None:
     """The name found is the one a JSON decoder finds, and renaming changes it and nothing else."""
     found = model_name.find(data)
     try:
-        fields = json.loads(data)
+        fields = json.loads(data.decode())  # of bytes, json would guess at UTF-16
     except (ValueError, RecursionError):
         if found is not None:
             assert data[found.start : found.start + 1] == b'"' == data[found.end - 1 : found.end]

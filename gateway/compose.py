@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.spec import AnalysisSpec, ExperimentSpec
 from config.schema import Arm, Config, Engine, Experiment, Fleet
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
+from gateway.spec import CorsSpec, EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
 
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
@@ -58,6 +58,8 @@ def compose(
             lane_bytes=config.mirror.lane_bytes,
             copy_bytes=config.mirror.copy_bytes,
             prefix_key=_derived(secret, "prefix", _KEY_BYTES),
+            trusted_proxies=config.trusted_proxies,
+            cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
         )
         for index in range(config.workers)
     )

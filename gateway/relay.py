@@ -244,6 +244,7 @@ class Relay:
             framing=framing,
             credential=spec.api_key.encode() if spec.api_key is not None else None,
             peer=self._client.peer,
+            trusted=self._client.is_trusted,
         )
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt

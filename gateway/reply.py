@@ -50,6 +50,8 @@ class Reply:
         if self.head_sent:
             return
         self.head_sent = True
+        if self._client.grant is not None:
+            response = self._client.grant.over(response)
         self._is_events = response.is_events
         request, length = self._request, response.content_length
         framing = b""

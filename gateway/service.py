@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gateway.cors import Cors
 from gateway.fleet import Engine, Fleets
 from gateway.lane_link import LaneLink
-from gateway.spec import LimitsSpec
+from gateway.spec import LimitsSpec, WorkerSpec
+from gateway.trust import Trust
 from wire.upstream import Pool
 
 if TYPE_CHECKING:
@@ -37,10 +39,17 @@ class Service:
     prefix_key: bytes
     lane: LaneLink
     opened_paths: frozenset[str] = frozenset()
+    trust: Trust | None = None  # None: nobody is trusted
+    cors: Cors | None = None  # None: the engines' own word is passed on
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
     connections: "set[Connection]" = field(default_factory=set)
     draining: bool = False
+
+    def know_clients(self, spec: WorkerSpec) -> None:
+        """Take over whose word is taken and which pages may ask."""
+        self.trust = Trust(spec.trusted_proxies) if spec.trusted_proxies else None
+        self.cors = Cors(spec.cors) if spec.cors is not None else None
 
     def pool(self, engine: Engine) -> Pool:
         return self.pools[engine.id]

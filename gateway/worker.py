@@ -69,6 +69,7 @@ async def serve_worker(
         lane,
         frozenset(path for engine in engines for path in engine.spec.allow_paths),
     )
+    service.know_clients(spec)
     metrics = WorkerMetrics(
         engines=[engine.name for engine in engines],
         fleets=[fleet.name for fleet in fleets.fleets],

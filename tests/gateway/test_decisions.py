@@ -55,7 +55,9 @@ def request(*headers: tuple[bytes, bytes]) -> RequestHead:
     return RequestHead(b"POST", b"/v1/x", list(headers), names, "1.1", True, None, False, False)
 
 
-def to_engine(*headers: tuple[bytes, bytes], credential: bytes | None = None) -> bytes:
+def to_engine(
+    *headers: tuple[bytes, bytes], credential: bytes | None = None, trusted: bool = False
+) -> bytes:
     return head.to_engine(
         request(*headers),
         target=b"/v1/x",
@@ -63,6 +65,7 @@ def to_engine(*headers: tuple[bytes, bytes], credential: bytes | None = None) ->
         framing=b"content-length: 1",
         credential=credential,
         peer=b"9.9.9.9",
+        trusted=trusted,
     )
 
 
@@ -108,7 +111,7 @@ def test_fields_named_by_connection_are_hop_by_hop_too() -> None:
 
 
 def test_forwarding_fields_are_added_to_what_is_there() -> None:
-    made = to_engine((b"X-Forwarded-For", b"1.1.1.1"), (b"Via", b"1.1 edge"))
+    made = to_engine((b"X-Forwarded-For", b"1.1.1.1"), (b"Via", b"1.1 edge"), trusted=True)
     assert (
         b"\r\nx-forwarded-for: 1.1.1.1, 9.9.9.9\r\n" in made
         and b"\r\nvia: 1.1 edge, 1.1 shadowlane\r\n" in made
