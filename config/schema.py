@@ -12,6 +12,8 @@ from pydantic_core import PydanticCustomError
 from config import address
 from config.base import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
 from config.consistency import complaints, fleet_of
+from config.discover import DnsSource, KubernetesSource
+from config.health import Health, Part
 from config.limits import Limits
 from config.tls import EngineTls, ListenTls
 
@@ -135,6 +137,27 @@ class Engine(Strict):
         return {"url": value} if isinstance(value, str) else value
 
 
+class Discover(Strict):
+    """Engines that are looked up while the gateway runs, in one of three ways, and what they share."""
+
+    dns: DnsSource | None = Field(default=None, description="By a name's addresses or SRV records.")
+    file: Path | None = Field(
+        default=None,
+        description="By a file, JSON or YAML, that lists URLs; it is read again when it has changed.",
+    )
+    kubernetes: KubernetesSource | None = Field(
+        default=None, description="By the EndpointSlices of a Service."
+    )
+    kind: KINDS = Field(default="auto", description="What each engine is.")
+    api_key: Key | None = Field(default=None, description="Sent to each engine in place of the client's.")
+    model: ModelName | None = Field(
+        default=None, description="The engines' own name for the model, where that differs."
+    )
+    allow_paths: tuple[Annotated[str, AfterValidator(_path)], ...] = Field(
+        default=(), description="Administrative paths that clients may reach on them."
+    )
+
+
 class Policy(Strict):
     """How an engine is chosen for a request: a file of routing/policies, and its settings."""
 
@@ -153,8 +176,9 @@ class Fleet(Strict):
         default=(), description="LoRA adapters that its engines have loaded."
     )
     engines: tuple[Engine, ...] = Field(
-        min_length=1, description="Its engines: URLs, or mappings with a url."
+        default=(), description="Its engines: URLs, or mappings with a url. Some, or discover, or both."
     )
+    discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
     tls: EngineTls | None = Field(
         default=None, description="For those of its engines that are https:// and have no tls of their own."
@@ -264,6 +288,11 @@ class Log(Strict):
     format: Literal["auto", "console", "json"] = Field(
         default="auto", description="One JSON object a line, or text; auto writes text to a terminal."
     )
+    access: Part = Field(
+        default=0.0,
+        description="The share of requests of which a line is written when they are over: instants, counts,"
+        " the engine and why. Those that failed always are; at 0 at most some a second.",
+    )
 
 
 class Cors(Strict):
@@ -312,8 +341,13 @@ class Config(Strict):
     fleets: tuple[Fleet, ...] = Field(min_length=1, description="The fleets, one for each model.")
     experiments: tuple[Experiment, ...] = Field(default=(), description="The experiments.")
     limits: Limits = Field(default=Limits(), description="What one request may take.")
+    health: Health = Field(default=Health(), description="How engines are probed, and when one is left out.")
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
     log: Log = Field(default=Log(), description="What the processes write to standard error.")
+    reload: Literal["asked", "watched"] = Field(
+        default="asked",
+        description="When this is read again: on SIGHUP and POST /api/reload; or also when its file changes.",
+    )
     state_dir: Path = Field(
         default=Path("shadowlane-state"),
         description="The folder of the experiments' logs, made where missing.",

@@ -68,7 +68,7 @@ BAD = {
     ),
     "no engines": (
         "fleets: [{engines: []}]",
-        "a.yaml:1: fleets[0].engines: expected at least 1 of them, found an empty list",
+        "a.yaml:1: fleets[0].engines: expected at least one of them, or discover, found an empty list",
     ),
     "engines are no list": (
         "fleets: [{engines: http://a}]",
