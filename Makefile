@@ -15,6 +15,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
 PYTEST_ARGS ?=
+FUZZ ?=
+FUZZ_INPUTS ?= 1000000
 
 # The newest python3 that runs, is at least 3.11 and can make a virtual environment.
 define find-python
@@ -67,9 +69,14 @@ docs: $(VENV)/.dev  ## rewrite the tables of settings in docs/configuration.md
 bench: $(VENV)/.dev  ## every benchmark: a table each, and the ratio that matters
 	@for bench in $$(grep -l __main__ bench/*.py); do echo "== $$bench"; $(BIN)/python -m "bench.$$(basename "$$bench" .py)"; done
 
+.PHONY: fuzz
+fuzz: $(VENV)/.dev  ## a million inputs for everything that reads bytes from outside; FUZZ="request_reader paths"
+	@$(PIP) install --group fuzz
+	$(BIN)/python -m fuzz $(FUZZ) --inputs $(FUZZ_INPUTS)
+
 .PHONY: clean
 clean:  ## remove what make made: environment, engines, caches
-	rm -rf $(VENV) $(ENGINES_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(ENGINES_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 
 # --group needs pip 25.1, so pip is brought up to date first.
 $(VENV)/.made:

@@ -13,8 +13,10 @@ import msgpack
 from analysis.course import Course, MalformedError
 from analysis.inbox import Frame, Inbox, Peer
 from analysis.roster import Roster
+from analysis.supervision import Supervision
 
 _FRAMES_A_TURN = 16
+_RELOAD_S = 60.0
 T = TypeVar("T")
 
 
@@ -32,11 +34,13 @@ class Board:
         notice: Callable[..., Any],
         *,
         inbox: Inbox | None = None,
+        supervision: Supervision | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         self.version = version
         self.inbox = inbox or Inbox()
         self.roster = Roster()
+        self.supervision = supervision
         self._courses = {course.spec.name: course for course in courses}
         self._notice = notice
         self._now_ns = now_ns
@@ -76,6 +80,31 @@ class Board:
                 self._notice("log_notice", experiment=course.spec.name, detail=notice)
             self._tell_phase(course)
 
+    async def renew(self, courses: Sequence[Course], anew: Sequence[str]) -> None:
+        """Keep these experiments from now on; LogError when another process writes the log of a new one.
+
+        `courses` are for those that are new, or not what they were (also those named in `anew`, whose
+        settings here are the same); one whose settings are the same goes on as the course it is.
+        """
+        same = {
+            name: course
+            for name, course in self._courses.items()
+            if name not in anew and any(other.spec == course.spec for other in courses)
+        }
+        ended = [course for name, course in self._courses.items() if name not in same]
+        await self._work(self.inbox.take_now())
+        self._courses = {course.spec.name: same.get(course.spec.name, course) for course in courses}
+        for course in ended:
+            self._told.pop(course.spec.name, None)
+            await self._run(course.close)
+            self._notice("experiment_ended", experiment=course.spec.name)
+        for course in self._courses.values():
+            if not course.loaded:
+                again = course.spec.name in anew
+                for notice in await self._run(lambda course=course, again=again: course.load(anew=again)):  # type: ignore[misc]
+                    self._notice("log_notice", experiment=course.spec.name, detail=notice)
+                self._tell_phase(course)
+
     async def follow(self) -> None:
         """Work on what comes, for ever."""
         while True:
@@ -98,7 +127,7 @@ class Board:
             malformed = await self._run(lambda turn=turn: self._advance(turn))  # type: ignore[misc]
             for peer in malformed:
                 peer.malformed()
-            for name in {frame.body["experiment"] for frame in turn}:
+            for name in {frame.body["experiment"] for frame in turn} & self._courses.keys():
                 self._tell_phase(self._courses[name])
 
     def _advance(self, frames: list[Frame]) -> list[Peer]:
@@ -106,10 +135,13 @@ class Board:
         malformed: list[Peer] = []
         while self._lost:
             (experiment, reason), n = self._lost.popitem()
-            for _ in range(n):
+            for _ in range(n if experiment in self._courses else 0):
                 self._courses[experiment].lost(reason)
         for frame in frames:
-            course = self._courses[frame.body["experiment"]]
+            course = self._courses.get(frame.body["experiment"])
+            if course is None:  # it has ended since the frame came
+                self.inbox.dropped["unknown_experiment"] += 1
+                continue
             try:
                 if frame.kind == "pair":
                     course.pair(frame.body)
@@ -140,6 +172,10 @@ class Board:
 
     # What the admin server asks
 
+    async def reload(self) -> dict[str, Any] | None:
+        """Have the configuration read again: what came of it; None when nobody says."""
+        return None if self.supervision is None else await self.supervision.reload(_RELOAD_S)
+
     def names(self) -> list[str]:
         """The experiments' names."""
         return list(self._courses)
@@ -162,6 +198,8 @@ class Board:
 
     def not_ready(self) -> list[str]:
         """Why traffic should not be sent here now."""
+        if self.supervision is not None and self.supervision.draining:
+            return ["the gateway is draining"]
         return self.roster.not_ready(self._now_ns())
 
     def status(self) -> dict[str, Any]:
@@ -175,6 +213,8 @@ class Board:
         return {
             "version": self.version,
             "ready": {"ready": not reasons, "reasons": reasons},
+            "config": {} if self.supervision is None else self.supervision.state.get("config", {}),
+            "discovery": {} if self.supervision is None else self.supervision.state.get("discovery", {}),
             "processes": self.roster.processes(self._now_ns()),
             "experiments": [
                 {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch}

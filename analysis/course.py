@@ -69,16 +69,20 @@ class Course:
             return {"written": 0, "waiting": 0, "lost": 0, "error": None}
         return {"written": log.written, "waiting": log.waiting, "lost": log.lost, "error": log.error}
 
-    def load(self) -> tuple[str, ...]:
+    def load(self, *, anew: bool = False) -> tuple[str, ...]:
         """Continue the log, or start one; notices of what was cut off or put aside.
 
-        Raises LogError when another process writes it.
+        `anew`: put a log aside although its settings are these, for its engines are others now.  Raises
+        LogError when another process writes it.
         """
         notices: list[str] = []
         keep_bytes = 0
         try:
+            if anew and self._path.exists():
+                notices += put_aside(self._path, "before", "the experiment's engines have changed")[2]
             opened = open_log(self._path, self.spec)
-            epoch, notices = opened.epoch, list(opened.notices)
+            epoch = opened.epoch
+            notices += opened.notices
             self._trial = Trial(self.spec, epoch)
             if opened.past is not None:
                 keep_bytes, epoch = self._continue(opened.past, epoch, notices)

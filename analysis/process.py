@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import structlog
@@ -10,14 +11,26 @@ from analysis.board import Board
 from analysis.course import Course
 from analysis.inbox import listen
 from analysis.spec import AnalysisSpec
+from analysis.store import LogError
+from analysis.supervision import Supervision
 from analysis.web.app import start_admin
 
 _FINISH_S = 5.0
 
+# A new list of experiments, and whom to tell once it holds (None) or why it could not.
+Changes = AsyncIterator[tuple[AnalysisSpec, Callable[[str | None], None]]]
 
-async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
+
+async def serve_analysis(
+    spec: AnalysisSpec,
+    stop: asyncio.Event,
+    *,
+    changes: Changes | None = None,
+    supervision: Supervision | None = None,
+) -> None:
     """Run until `stop` is set; then finish what has already come, for a few seconds at most.
 
+    `changes` bring other experiments while it runs; `supervision` is the supervisor's word on the config.
     Listens on `<run_dir>/observations.sock`, writes the admin server's address to `<run_dir>/admin.addr`.
     Raises LogError when another Shadowlane writes the same logs, OSError when an address cannot be bound.
     """
@@ -25,7 +38,7 @@ async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
     run_dir = Path(spec.run_dir)
     os.makedirs(run_dir, exist_ok=True)
     courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
-    board = Board(spec.version, courses, log.info)
+    board = Board(spec.version, courses, log.info, supervision=supervision)
     admin = await start_admin(
         board, spec.admin_host, spec.admin_port, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     )
@@ -35,7 +48,7 @@ async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
         observations = await listen(run_dir / "observations.sock", board.inbox, board.greet, board.take)
         try:
             await board.load()
-            await _until(stop, board)
+            await _until(stop, board, changes)
         finally:
             observations.close()
             for peer in list(board.inbox.peers):
@@ -45,11 +58,25 @@ async def serve_analysis(spec: AnalysisSpec, stop: asyncio.Event) -> None:
         await admin.close()
 
 
-async def _until(stop: asyncio.Event, board: Board) -> None:
+async def _until(stop: asyncio.Event, board: Board, changes: Changes | None) -> None:
     async with asyncio.TaskGroup() as tasks:
-        follow = tasks.create_task(board.follow(), name="follow the inbox")
+        running = [tasks.create_task(board.follow(), name="follow the inbox")]
+        if changes is not None:
+            running.append(tasks.create_task(_renew(board, changes), name="follow the configuration"))
         await stop.wait()
-        follow.cancel()
+        for task in running:
+            task.cancel()
+
+
+async def _renew(board: Board, changes: Changes) -> None:
+    async for spec, done in changes:
+        courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
+        try:
+            await board.renew(courses, spec.anew)
+        except LogError as error:
+            done(str(error))
+        else:
+            done(None)
 
 
 def _write(path: Path, text: str) -> None:

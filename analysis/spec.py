@@ -31,7 +31,8 @@ class AnalysisSpec:
 
     It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
-    `<run_dir>/admin.addr`).
+    `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
+    put aside although the settings known here are the same.
     """
 
     admin_host: str
@@ -40,3 +41,4 @@ class AnalysisSpec:
     state_dir: str
     experiments: tuple[ExperimentSpec, ...]
     version: str
+    anew: tuple[str, ...] = ()

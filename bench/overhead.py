@@ -1,218 +1,151 @@
-"""What the gateway costs: CPU µs per request and per streamed chunk, beside nginx and no proxy at all.
+"""What a proxy costs: CPU µs per request and per streamed chunk, beside its peers in one interleaved run.
 
-One run, interleaved rounds in random order, every answer checked.  The proxy is pinned to one core, load and
-engines to another; a proxy's CPU is the scheduler's own count over all its tasks, so the other core's noise
-does not enter.  The minimum of the rounds is shown with the median in brackets; the ratio is to nginx.
+Every round takes every proxy in random order.  The proxies share one core, load and engine have another, and
+what is counted is the scheduler's own time of all the proxy's threads: the other core's noise does not enter.
 """
 
 import argparse
 import os
 import random
-import shutil
-import signal
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
-import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import uvloop
+from bench import figures, procfs
+from bench.load import Load
+from bench.proxies import Shadowlane, peers
+from bench.stage import LOAD_CORE, Running, Stage, staged
 
-from bench.traffic import load
-
-ROOT = Path(__file__).resolve().parents[1]
-EVENTS = 100
-# name -> (body bytes, stream, requests, connections)
+GAP_MS = 10.0
 TESTS = {
-    "request 0.5 KB": (512, False, 6000, 32),
-    "request 32 KB": (32768, False, 2500, 32),
-    "chunk": (512, True, 100, 100),
+    "request 0.5 KB": Load(),
+    "request 32 KB": Load(body=32_768),
+    "paced chunk": Load(connections=100, seconds=4.0, requests=100, events=200),
 }
+# Copying everything is measured at a rate that the shadow process, which shares the load's core, keeps up
+# with: at saturation it would take that core from the load, and requests would come less densely packed.
+MIRROR_TESTS = {
+    "request 0.5 KB": Load(rate=1000, seconds=2.0),
+    "request 32 KB": Load(rate=500, seconds=2.0, body=32_768),
+    "paced chunk": TESTS["paced chunk"],
+}
+# (ours, theirs, test) -> at most this many times theirs
+RATIOS = [
+    ("shadowlane", theirs, test, bound)
+    for theirs, bounds in {
+        "nginx": (1.6, 2.0, 1.25),
+        "sglang-router": (0.2, 0.25, 0.7),
+        "vllm-router": (0.2, 0.25, 0.7),
+    }.items()
+    for test, bound in zip(TESTS, bounds, strict=True)
+]
+# what copying every conversation may add to the worker, in µs
+ADDED = {"request 0.5 KB": 12.0, "request 32 KB": 12.0, "paced chunk": 1.5}
+
+Found = dict[tuple[str, str], list[float]]
+Counted = Callable[[Running], list[int]]
 
 
-@dataclass
-class Proxy:
-    """A running proxy: where it listens and the process whose tree is counted."""
-
-    name: str
-    port: int
-    process: subprocess.Popen[bytes] | None
-
-    def cpu_ns(self) -> int:
-        return 0 if self.process is None else sum(_task_ns(pid) for pid in _tree(self.process.pid))
+def whole(proxy: Running) -> list[int]:
+    """All processes of a proxy."""
+    return proxy.pids
 
 
-def _tree(pid: int) -> list[int]:
-    found = [pid]
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            found += _tree(int(child))
-    return found
+def worker(proxy: Running) -> list[int]:
+    """A gateway's worker alone: the shadow and analysis processes are there to work, and hold up nobody."""
+    return [proxy.part("worker")]
 
 
-def _task_ns(pid: int) -> int:
-    total = 0
-    for stat in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            total += int(stat.read_text().split()[0])
-        except FileNotFoundError:
-            continue  # a thread that ended between listing and reading
-    return total
-
-
-def _rss_mb(pid: int) -> dict[str, float]:
-    out = {}
-    for one in _tree(pid):
-        command = Path(f"/proc/{one}/cmdline").read_bytes().split(b"\0")
-        name = next(
-            (part.decode() for part in command if part.startswith(b"_")), command[0].decode()[-12:] or "?"
-        )
-        pages = int(Path(f"/proc/{one}/statm").read_text().split()[1])
-        out[name] = pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-    return out
-
-
-def _free_ports(n: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports: list[int] = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
-def _pin(pid: int, core: int) -> None:
-    if (os.cpu_count() or 1) < 2:
-        return
-    for one in _tree(pid):
-        for task in Path(f"/proc/{one}/task").iterdir():
-            os.sched_setaffinity(int(task.name), {core})
-
-
-def _nginx(directory: Path, port: int, engines: list[int]) -> list[str]:
-    servers = " ".join(f"server 127.0.0.1:{engine};" for engine in engines)
-    conf = directory / "nginx.conf"
-    conf.write_text(
-        f"worker_processes 1; daemon off; pid {directory}/nginx.pid; error_log {directory}/nginx.err warn;\n"
-        "events { worker_connections 4096; }\n"
-        "http { access_log off; client_body_buffer_size 256k; client_max_body_size 64m;\n"
-        f" client_body_temp_path {directory}/b; proxy_temp_path {directory}/p;\n"
-        f" fastcgi_temp_path {directory}/f; uwsgi_temp_path {directory}/u; scgi_temp_path {directory}/s;\n"
-        " keepalive_requests 10000000; tcp_nodelay on;\n"
-        f" upstream be {{ least_conn; {servers} keepalive 512; keepalive_requests 10000000; }}\n"
-        f" server {{ listen 127.0.0.1:{port} backlog=1024; location / {{ proxy_pass http://be;\n"
-        '  proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off;\n'
-        "  proxy_read_timeout 600s; } } }\n"
-    )
-    return ["nginx", "-p", str(directory), "-c", str(conf)]
-
-
-def _shadowlane(directory: Path, port: int, engines: list[int], policy: str) -> list[str]:
-    conf = directory / f"{policy}.yaml"
-    listed = "".join(f"      - {{url: 'http://127.0.0.1:{engine}', kind: openai}}\n" for engine in engines)
-    conf.write_text(
-        f"listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:0\nstate_dir: {directory}/{policy}\n"
-        f"fleets:\n  - model: m\n    engines:\n{listed}    policy: {{name: {policy}}}\n"
-    )
-    return [sys.executable, "-P", "-m", "gateway.cli", "serve", "-c", str(conf)]
-
-
-def _await_port(port: int, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        if process.poll() is not None:
-            raise SystemExit(f"a proxy ended with status {process.returncode} before it listened")
-        try:
-            socket.create_connection(("127.0.0.1", port), 0.2).close()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise SystemExit("a proxy did not come up within 30 s")
-
-
-def measured(proxies: list[Proxy], rounds: int) -> dict[tuple[str, str], list[float]]:
-    """CPU µs per request or chunk, for each proxy and test, one value a round."""
-    found: dict[tuple[str, str], list[float]] = {}
+def measured(
+    stage: Stage, proxies: Sequence[Running], tests: Mapping[str, Load], rounds: int, counted: Counted = whole
+) -> Found:
+    """CPU µs per request or chunk: for each proxy and test one value a round."""
+    found: Found = {}
     for _ in range(rounds):
-        for test, (size, stream, total, connections) in TESTS.items():
+        for test, load in tests.items():
             for proxy in random.sample(proxies, len(proxies)):
-                uvloop.run(load(proxy.port, size, stream, min(total, 200), connections))  # warm-up
-                before = proxy.cpu_ns()
-                answers, events, seconds = uvloop.run(load(proxy.port, size, stream, total, connections))
-                spent_us = (proxy.cpu_ns() - before) / 1e3
-                units = events if stream else answers
-                value = seconds * 1e6 / units if proxy.process is None else spent_us / units
-                found.setdefault((proxy.name, test), []).append(value)
+                stage.programs.run(proxy.port, _warm_up(load))
+                pids = counted(proxy)
+                before_ns = procfs.cpu_ns(pids)
+                answered = stage.programs.run(proxy.port, load)
+                spent_us = (procfs.cpu_ns(pids) - before_ns) / 1e3
+                found.setdefault((proxy.name, test), []).append(
+                    spent_us / (answered.events or answered.answers)
+                )
     return found
 
 
-def table(found: dict[tuple[str, str], list[float]], proxies: list[Proxy]) -> str:
-    lines = [f"{'CPU µs, minimum (median)':28}" + "".join(f"{test:>26}" for test in TESTS)]
-    for proxy in proxies:
-        label = proxy.name if proxy.process is not None else "direct (wall µs)"
-        row = f"{label:28}"
+def _warm_up(load: Load) -> Load:
+    return replace(load, seconds=0.3, events=min(load.events, 10))
+
+
+def costs(found: Found, names: Sequence[str]) -> str:
+    """The minimum, the median and the ratio to nginx, with its interval, of every row."""
+    rows = []
+    for name in names:
+        cells = [name]
         for test in TESTS:
-            values = found[proxy.name, test]
-            beside = min(found["nginx", test]) if ("nginx", test) in found and proxy.process else 0
-            ratio = f" ×{min(values) / beside:.2f}" if beside else ""
-            row += f"{f'{min(values):.1f} ({statistics.median(values):.1f}){ratio}':>26}"
-        lines.append(row)
-    return "\n".join(lines)
+            values, beside = found[name, test], found.get(("nginx", test))
+            cells += [
+                f"{min(values):.1f}",
+                f"{statistics.median(values):.1f}",
+                str(figures.ratio(values, beside)) if beside else "-",
+            ]
+        rows.append(cells)
+    heads = [cell for test in TESTS for cell in (f"{test}: min", "median", "/ nginx [95 %]")]
+    return figures.table(["CPU µs", *heads], rows)
+
+
+def bounds(found: Found, mirrored: Found) -> str:
+    """What is promised, what was found, and whether it holds.  `mirrored` are the workers' costs."""
+    rows = []
+    for ours, theirs, test, bound in RATIOS:
+        if (theirs, test) in found and (ours, test) in found:
+            ratio = figures.ratio(found[ours, test], found[theirs, test])
+            rows.append([f"{test} / {theirs}", f"{bound}", str(ratio), figures.verdict(ratio, bound)])
+    for test, bound in ADDED.items():
+        if mirrored:
+            added = figures.difference(mirrored["mirrored", test], mirrored["shadowlane", test])
+            row = [f"{test}, added by mirroring, µs", f"{bound}", str(added)]
+            rows.append([*row, figures.verdict(added, bound)])
+    return figures.table(["promised", "at most", "found [95 %]", ""], rows)
+
+
+def handed_over(mirrored: Running) -> str:
+    """How much of the mirrored row's traffic went into the lane."""
+    copies, dropped = (mirrored.metric(f"shadowlane_{n}_total") for n in ("mirrored", "lane_dropped"))
+    return f"mirrored: {copies:.0f} requests handed to the shadow process, {dropped:.0f} dropped before it"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3)
-    rounds: int = parser.parse_args().rounds
-    engine_ports, (nginx_port, prefix_port, least_port) = _free_ports(2), _free_ports(3)
-    running: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory(prefix="sl-bench") as name:
-        directory = Path(name)
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        try:
-            command = [sys.executable, "-m", "bench.traffic", str(EVENTS), *map(str, engine_ports)]
-            engines = subprocess.Popen(command, env=env, stdout=subprocess.PIPE)
-            running.append(engines)
-            assert engines.stdout is not None
-            engines.stdout.readline()
-            commands = {
-                "shadowlane prefix_cost": (
-                    _shadowlane(directory, prefix_port, engine_ports, "prefix_cost"),
-                    prefix_port,
-                ),
-                "shadowlane least_load": (
-                    _shadowlane(directory, least_port, engine_ports, "least_load"),
-                    least_port,
-                ),
-            }
-            if shutil.which("nginx"):
-                commands = {"nginx": (_nginx(directory, nginx_port, engine_ports), nginx_port), **commands}
-            proxies = [Proxy("direct", engine_ports[0], None)]
-            for label, (argv, port) in commands.items():
-                process = subprocess.Popen(
-                    argv, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
-                running.append(process)
-                proxies.append(Proxy(label, port, process))
-                _await_port(port, process)
-            time.sleep(3)  # children still starting would be counted
-            _pin(engines.pid, 0)
-            os.sched_setaffinity(0, {0})
-            for proxy in proxies[1:]:
-                assert proxy.process is not None
-                _pin(proxy.process.pid, 1)
-            print(table(measured(proxies, rounds), proxies))
-            for proxy in proxies[1:]:
-                assert proxy.process is not None
-                sizes = ", ".join(f"{name} {mb:.0f}" for name, mb in _rss_mb(proxy.process.pid).items())
-                print(f"RSS MB  {proxy.name}: {sizes}")
-        finally:
-            for process in reversed(running):
-                process.send_signal(signal.SIGTERM)
-            for process in running:
-                process.wait(60)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", help="rows, by name, with commas between: nginx,shadowlane")
+    parser.add_argument(
+        "--also", action="append", default=[], metavar="NAME=DIRECTORY", help="a row for another checkout"
+    )
+    given = parser.parse_args()
+    with staged() as stage:
+        ports = stage.engines(4, GAP_MS)
+        found_peers, missing = peers()
+        ours = [Shadowlane(), Shadowlane("least_load", policy="least_load")]
+        ours += [Shadowlane("mirrored", arms=ports[2:])]
+        for name, _, tree in (one.partition("=") for one in given.also):
+            ours.append(Shadowlane(name, tree=Path(tree).resolve()))
+        every = [*found_peers, *(one.proxy() for one in ours)]
+        names = given.only.split(",") if given.only else [proxy.name for proxy in every]
+        running = {proxy.name: stage.start(proxy, ports[:2]) for proxy in every if proxy.name in names}
+        os.sched_setaffinity(0, {LOAD_CORE})
+        copying = [one for name in ("shadowlane", "mirrored") if (one := running.get(name))]
+        plain = [one for one in running.values() if one.name != "mirrored"]
+        found = measured(stage, plain, TESTS, given.rounds)
+        mirrored: Found = {}
+        if len(copying) == 2:
+            mirrored = measured(stage, copying, MIRROR_TESTS, given.rounds, worker)
+        print(costs(found, [one.name for one in plain]), bounds(found, mirrored), *missing, sep="\n")
+        if mirrored:
+            print(handed_over(running["mirrored"]))
 
 
 if __name__ == "__main__":

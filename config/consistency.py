@@ -7,7 +7,7 @@ from config.address import identity
 from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
 
 if TYPE_CHECKING:
-    from config.schema import Config, Experiment, Fleet
+    from config.schema import Config, Discover, Experiment, Fleet
 
 
 def complaints(config: "Config") -> list[Complaint]:
@@ -73,14 +73,31 @@ def _defaults(config: "Config") -> Iterator[Complaint]:
 
 def _engines(config: "Config") -> Iterator[Complaint]:
     for i, fleet in enumerate(config.fleets):
+        if not fleet.engines and fleet.discover is None:
+            yield Complaint("", ("fleets", i, "engines"), "at least one of them, or discover", shown(()))
+        if fleet.discover is not None:
+            yield from _sources(fleet.discover, ("fleets", i, "discover"))
         seen: dict[tuple[str, str, int, str], int] = {}
         for j, engine in enumerate(fleet.engines):
+            if engine.tls is not None and not engine.url.startswith("https:"):
+                path: Path = ("fleets", i, "engines", j, "tls")
+                yield Complaint("", path, "tls only with a url that begins with https://", shown(engine.url))
             first = seen.setdefault(identity(engine.url), j)
             if first != j:
-                path: Path = ("fleets", i, "engines", j, "url")
+                path = ("fleets", i, "engines", j, "url")
                 yield Complaint(
                     "", path, "each engine of a fleet once", f"fleets[{i}].engines[{first}] again"
                 )
+
+
+def _sources(discover: "Discover", at: Path) -> Iterator[Complaint]:
+    given = [name for name in ("dns", "file", "kubernetes") if getattr(discover, name) is not None]
+    if len(given) != 1:
+        yield Complaint("", at, "one of dns, file, kubernetes", " and ".join(given) or "none of them")
+    dns = discover.dns
+    if dns is not None and (dns.port is None) != (dns.record == "srv"):
+        expected = "none, as SRV records bring it" if dns.record == "srv" else "the engines' port"
+        yield Complaint("", (*at, "dns", "port"), expected, shown(dns.port))
 
 
 def _experiments(config: "Config") -> Iterator[Complaint]:
@@ -126,6 +143,12 @@ def _no_fleet(config: "Config", experiment: "Experiment", path: Path) -> Complai
 
 def _bytes(config: "Config") -> Iterator[Complaint]:
     mirror = config.mirror
+    limits = config.limits
+    if limits.read_bytes > limits.uploads_bytes:
+        expected = (
+            f"at most limits.uploads_bytes ({limits.uploads_bytes}), which all bodies being received share"
+        )
+        yield Complaint("", ("limits", "read_bytes"), expected, shown(limits.read_bytes))
     if mirror.copy_bytes > mirror.lane_bytes:
         expected = f"at most mirror.lane_bytes ({mirror.lane_bytes}), or no copy of that size ever passes"
         yield Complaint("", ("mirror", "copy_bytes"), expected, shown(mirror.copy_bytes))

@@ -2,28 +2,23 @@
 
 import re
 from functools import partial
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticCustomError
 
 from config import address
+from config.base import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
 from config.consistency import complaints, fleet_of
+from config.discover import DnsSource, KubernetesSource
+from config.health import Health, Part
+from config.limits import Limits
+from config.tls import EngineTls, ListenTls
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 KINDS = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "trtllm", "dynamo", "openai"]
-
-
-def expected(text: str) -> PydanticCustomError:
-    """The error of a validator of ours: it says what was expected; the loader adds what was found."""
-    return PydanticCustomError("expected", "{expected}", {"expected": text})
-
-
-def _number(value: object) -> object:
-    if isinstance(value, bool):
-        raise expected("a number")
-    return value
 
 
 def _share(value: object) -> object:
@@ -56,12 +51,6 @@ def _candidate_name(value: str) -> str:
     return _name(value)
 
 
-def _words(value: str, what: str) -> str:
-    if not value or value != value.strip() or not value.isprintable():
-        raise expected(f"{what}, printable and without blanks around it")
-    return value
-
-
 def _path(value: str) -> str:
     if not re.match(r"/[!-~]*\Z", value) or re.search(r"[?#\\]|//|/\.\.?(/|\Z)", value):
         raise expected("an absolute path such as /reset_prefix_cache, without . or .. or a query")
@@ -90,25 +79,36 @@ def _listen(value: object) -> str:
         raise expected(str(error)) from None
 
 
-Count = Annotated[int, BeforeValidator(_number)]
-Seconds = Annotated[float, BeforeValidator(_number), Field(gt=0, le=86_400, allow_inf_nan=False)]
-Milliseconds = Annotated[float, BeforeValidator(_number), Field(gt=0, le=3_600_000, allow_inf_nan=False)]
-Bytes = Annotated[int, BeforeValidator(_number), Field(ge=1024, le=1 << 40)]
-Fraction = Annotated[float, BeforeValidator(_number), Field(gt=0, lt=1, allow_inf_nan=False)]
+def _web_origin(value: str) -> str:
+    if value != "*" and not re.match(r"[a-z][a-z0-9+.-]*://[a-z0-9.\[\]:_-]+\Z", value):
+        raise expected('an origin in small letters, such as https://app.example, or "*"')
+    return value
+
+
+def _header_name(value: str) -> str:
+    if not re.match(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", value):
+        raise expected("the name of a header")
+    return value
+
+
+def _network(value: str) -> str:
+    try:
+        return str(ip_network(value))
+    except ValueError:
+        raise expected("an address or a block of addresses such as 10.0.0.0/8, without host bits") from None
+
+
 Share = Annotated[float | Literal["auto"], BeforeValidator(_share)]
 Name = Annotated[str, AfterValidator(_name)]
 ExperimentName = Annotated[str, AfterValidator(_experiment_name)]
 CandidateName = Annotated[str, AfterValidator(_candidate_name)]
-ModelName = Annotated[str, AfterValidator(partial(_words, what="a model's name"))]
+ModelName = Annotated[str, AfterValidator(partial(words, what="a model's name"))]
 Url = Annotated[str, AfterValidator(_engine_url)]
 Key = Annotated[SecretStr, AfterValidator(_key)]
 Listen = Annotated[str, BeforeValidator(_listen)]
-
-
-class Strict(BaseModel):
-    """Frozen, and no key that nobody reads."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
+WebOrigin = Annotated[str, AfterValidator(_web_origin)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+Network = Annotated[str, AfterValidator(_network)]
 
 
 class Engine(Strict):
@@ -127,11 +127,35 @@ class Engine(Strict):
         default=(),
         description="Administrative paths that clients may reach on it besides the inference paths.",
     )
+    tls: EngineTls | None = Field(
+        default=None, description="For https://: whom to trust and what to show; else the fleet's."
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _from_url(cls, value: Any) -> Any:
         return {"url": value} if isinstance(value, str) else value
+
+
+class Discover(Strict):
+    """Engines that are looked up while the gateway runs, in one of three ways, and what they share."""
+
+    dns: DnsSource | None = Field(default=None, description="By a name's addresses or SRV records.")
+    file: Path | None = Field(
+        default=None,
+        description="By a file, JSON or YAML, that lists URLs; it is read again when it has changed.",
+    )
+    kubernetes: KubernetesSource | None = Field(
+        default=None, description="By the EndpointSlices of a Service."
+    )
+    kind: KINDS = Field(default="auto", description="What each engine is.")
+    api_key: Key | None = Field(default=None, description="Sent to each engine in place of the client's.")
+    model: ModelName | None = Field(
+        default=None, description="The engines' own name for the model, where that differs."
+    )
+    allow_paths: tuple[Annotated[str, AfterValidator(_path)], ...] = Field(
+        default=(), description="Administrative paths that clients may reach on them."
+    )
 
 
 class Policy(Strict):
@@ -152,9 +176,13 @@ class Fleet(Strict):
         default=(), description="LoRA adapters that its engines have loaded."
     )
     engines: tuple[Engine, ...] = Field(
-        min_length=1, description="Its engines: URLs, or mappings with a url."
+        default=(), description="Its engines: URLs, or mappings with a url. Some, or discover, or both."
     )
+    discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
+    tls: EngineTls | None = Field(
+        default=None, description="For those of its engines that are https:// and have no tls of their own."
+    )
     default: bool = Field(
         default=False,
         description="Takes requests for models that no fleet names; implied when model is left out.",
@@ -190,6 +218,7 @@ class Arm(Strict):
     model: ModelName | None = Field(
         default=None, description="Its own name for the model, where that differs."
     )
+    tls: EngineTls | None = Field(default=None, description="For https://: whom to trust and what to show.")
 
 
 class Candidate(Arm):
@@ -230,7 +259,7 @@ class Experiment(Strict):
     window_s: Seconds = Field(
         default=2.0, description="Seconds of pairs whose mean is one statistical unit, at least."
     )
-    calibration_s: Annotated[float, BeforeValidator(_number), Field(ge=0, le=86_400, allow_inf_nan=False)] = (
+    calibration_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=86_400, allow_inf_nan=False)] = (
         Field(default=20.0, description="Seconds of control against itself before the trial, at least.")
     )
     calibration_pairs: Annotated[Count, Field(ge=2, le=1_000_000)] = Field(
@@ -241,35 +270,6 @@ class Experiment(Strict):
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
     )
     timeout_s: Seconds = Field(default=600.0, description="A copy's answer may take this many seconds.")
-
-
-class Limits(Strict):
-    """What one request may take."""
-
-    body_bytes: Bytes = Field(default=128 << 20, description="A larger request body is refused with 413.")
-    read_bytes: Bytes = Field(
-        default=8 << 20, description="A larger body is relayed without being read for its prefix."
-    )
-    head_bytes: Bytes = Field(default=65_536, description="A larger request head is refused with 431.")
-    connect_timeout_s: Seconds = Field(
-        default=5.0, description="An engine must accept a connection within this."
-    )
-    first_token_timeout_s: Seconds = Field(
-        default=600.0, description="An engine must begin to answer within this."
-    )
-    idle_timeout_s: Seconds = Field(
-        default=120.0, description="Silence within an answer or a request ends it."
-    )
-    drain_s: Seconds = Field(default=30.0, description="Requests in flight may end within this at a stop.")
-    retries: Annotated[Count, Field(ge=0, le=16)] = Field(
-        default=2, description="Further engines tried when one refuses before its first event."
-    )
-    hold_head_ms: Annotated[float, BeforeValidator(_number), Field(ge=0, le=60_000, allow_inf_nan=False)] = (
-        Field(
-            default=250.0,
-            description="An answer's head waits this long for the first event, which may be a refusal.",
-        )
-    )
 
 
 class Mirror(Strict):
@@ -288,21 +288,66 @@ class Log(Strict):
     format: Literal["auto", "console", "json"] = Field(
         default="auto", description="One JSON object a line, or text; auto writes text to a terminal."
     )
+    access: Part = Field(
+        default=0.0,
+        description="The share of requests of which a line is written when they are over: instants, counts,"
+        " the engine and why. Those that failed always are; at 0 at most some a second.",
+    )
+
+
+class Cors(Strict):
+    """Which web pages may ask. Left out, what engines say about it is passed on."""
+
+    allow_origins: tuple[WebOrigin, ...] = Field(
+        min_length=1, description='Origins of pages that may ask, such as https://app.example; "*" for all.'
+    )
+    allow_headers: tuple[HeaderName, ...] = Field(
+        default=("*",), description='Request headers that pages may set; "*" for whichever is asked for.'
+    )
+    expose_headers: tuple[HeaderName, ...] = Field(
+        default=("x-request-id", "retry-after"), description="Answer headers that pages may read."
+    )
+    allow_credentials: bool = Field(
+        default=False, description='Whether cookies may go with it; not together with the origin "*".'
+    )
+    max_age_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        default=600.0, description="A browser may keep the answer to a preflight this long."
+    )
+
+    @model_validator(mode="after")
+    def _not_everybody_with_cookies(self) -> "Cors":
+        if self.allow_credentials and "*" in self.allow_origins:
+            raise expected('origins by name where allow_credentials is true: browsers refuse "*" there')
+        return self
 
 
 class Config(Strict):
     """Everything the gateway is told, checked."""
 
     listen: Listen = Field(default="127.0.0.1:8080", description="HOST:PORT that serves clients.")
+    tls: ListenTls | None = Field(
+        default=None, description="TLS for clients; left out, they speak plain HTTP."
+    )
     admin: Listen = Field(default="127.0.0.1:8090", description="HOST:PORT of dashboard, API and /metrics.")
     workers: Annotated[Count, Field(ge=1, le=256)] = Field(
         default=1, description="Processes that serve clients."
     )
+    trusted_proxies: tuple[Network, ...] = Field(
+        default=(),
+        description="Addresses and blocks whose X-Forwarded-*, Forwarded and internal headers are passed on; "
+        "from everybody else they are dropped.",
+    )
+    cors: Cors | None = Field(default=None, description="Which web pages may ask.")
     fleets: tuple[Fleet, ...] = Field(min_length=1, description="The fleets, one for each model.")
     experiments: tuple[Experiment, ...] = Field(default=(), description="The experiments.")
     limits: Limits = Field(default=Limits(), description="What one request may take.")
+    health: Health = Field(default=Health(), description="How engines are probed, and when one is left out.")
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
     log: Log = Field(default=Log(), description="What the processes write to standard error.")
+    reload: Literal["asked", "watched"] = Field(
+        default="asked",
+        description="When this is read again: on SIGHUP and POST /api/reload; or also when its file changes.",
+    )
     state_dir: Path = Field(
         default=Path("shadowlane-state"),
         description="The folder of the experiments' logs, made where missing.",

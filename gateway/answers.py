@@ -68,6 +68,12 @@ def whole(
     return head if bodiless else head + body
 
 
+def nothing(extra: Sequence[str] = (), *, close: bool = False) -> bytes:
+    """A whole answer without a body: 204."""
+    lines = ["HTTP/1.1 204 No Content", *extra, *(["Connection: close"] if close else [])]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
+
+
 def cut_event(message: str) -> bytes:
     """What ends a stream whose engine went away: the half-sent event is closed, then the error said."""
     return b"\n\ndata: " + error_body(message, "upstream_cut", 502) + b"\n\n"

@@ -1,8 +1,7 @@
 """What a request's head asks for, worked out once for all requests of a connection that have the same head."""
 
-from collections.abc import Collection
-
-from gateway import head, paths
+from gateway import head, model_name, paths
+from gateway.service import Service
 from mirror.headers import is_copy
 from wire.http1 import RequestHead
 from wire.response import ResponseHead
@@ -13,23 +12,40 @@ _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 
 
 class Ask:
-    """A head, read.  `peer` is the client's address."""
+    """A head, read by the rules that `service` had at `generation`.
 
-    __slots__ = ("_engine_heads", "_peer", "given_id", "head", "is_copy", "is_head", "path", "reads_prompt", "sized")
+    `peer` is the client's address; what it says of others before it is believed when it is `trusted`.
+    """
 
-    def __init__(self, request: RequestHead, opened: Collection[str], peer: bytes) -> None:
+    __slots__ = (
+        "_engine_heads",
+        "_peer",
+        "_trusted",
+        "generation",
+        "given_id",
+        "grant",
+        "head",
+        "is_copy",
+        "is_form",
+        "is_head",
+        "path",
+        "reads_body",
+        "sized",
+    )
+
+    def __init__(self, request: RequestHead, service: Service, peer: bytes, *, trusted: bool) -> None:
         self.head = request
-        self.path = paths.read(request.method, request.target, opened)
+        self.generation = service.generation
+        self.path = paths.read(request.method, request.target, service.opened_paths)
+        self.grant = service.cors.grant(request) if service.cors is not None else None
         self.is_head = request.method == b"HEAD"
         self.is_copy = is_copy(request.headers)
         self.given_id = _usable_id(request.field(b"x-request-id"))
-        self.reads_prompt = (
-            request.method == b"POST"
-            and not request.field(b"content-encoding")
-            and not request.field(b"content-type").lower().startswith(b"multipart/")
-        )
+        self.reads_body = request.method == b"POST" and not request.field(b"content-encoding")
+        self.is_form = model_name.is_form(request.field(b"content-type"))
         self.sized = request.method not in _BODILESS_METHODS  # states a length even when it is 0
         self._peer = peer
+        self._trusted = trusted
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}
 
     def engine_head(self, authority: bytes, mount: bytes, credential: str | None) -> bytes:
@@ -43,6 +59,7 @@ class Ask:
                 authority=authority,
                 credential=credential.encode() if credential is not None else None,
                 peer=self._peer,
+                trusted=self._trusted,
             )
         return made
 

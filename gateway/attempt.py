@@ -170,8 +170,9 @@ class Attempt:
         if self.replaced:
             relay.try_another(self.replaced)
             return
-        if ending is not Ending.COMPLETE and ending is not Ending.CANCELLED:
-            service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
+        if ending not in (Ending.COMPLETE, Ending.CANCELLED, Ending.SHUTDOWN):
+            if ending is not Ending.FULL:  # that is this side's: the engine was not even asked
+                service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
             if ending is Ending.REFUSED:
                 engine.failed("no connection")
             if not self.exchange.heard:

@@ -17,12 +17,13 @@ class Stage(IntEnum):
     """What a child is.
 
     Children start from the highest stage down and end from the lowest up: analysis must be listening before
-    the shadow connects, and must still be there for the last observations.
+    the shadow connects, and must still be there for the last observations.  Discovery only looks around.
     """
 
     WORKER = 0
     SHADOW = 1
     ANALYSIS = 2
+    DISCOVERY = 3
 
 
 class Order(Enum):
@@ -37,7 +38,8 @@ class Child:
     """One process to keep alive.
 
     `spec` is handed over on its stdin; `fds` are the descriptors it inherits; `grace_s` is how long it may
-    take to finish after being told to.
+    take to finish after being told to.  One that `hears` takes `--control FD`, a `channel.Channel` to the
+    supervisor.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Child:
     spec: bytes = field(default=b"", repr=False)
     fds: tuple[int, ...] = ()
     grace_s: float = 5.0
+    hears: bool = False
 
 
 def next_delay_s(last_delay_s: float | None, lived_s: float) -> float:
@@ -96,6 +99,15 @@ class Roster:
             for life in self._lives.values()
             if life.started_ns is None and life.start_at_ns <= now_ns
         ]
+
+    def keep(self, child: Child) -> None:
+        """Keep this child too, due at once; in place of one of its name from that one's next life on."""
+        life = self._lives.get(child.name)
+        if life is not None:
+            life.child = child
+            return
+        lives = [*self._lives.values(), _Life(child)]
+        self._lives = {life.child.name: life for life in sorted(lives, key=lambda life: -life.child.stage)}
 
     def started(self, name: str, now_ns: int) -> None:
         """`name` runs since now."""

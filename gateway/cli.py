@@ -58,7 +58,9 @@ def _serve(given: argparse.Namespace) -> int:
     from gateway.serve import serve
 
     try:
-        return serve(config, version=version(), env=os.environ)
+        return serve(
+            config, version=version(), env=os.environ, reread=lambda: _config(given), file=_config_file(given)
+        )
     except (CannotListenError, UnusableError) as error:
         return _say(f"shadowlane serve: {error}", _FAILED)
 
@@ -93,10 +95,10 @@ def _config(given: argparse.Namespace) -> "Config":
     )
     if given.state_dir is not None:
         settings["state_dir"] = given.state_dir
-    path = given.config or (None if given.engine else os.environ.get("SHADOWLANE_CONFIG") or None)
+    path = _config_file(given)
     config = load(path, os.environ, settings)
     for at, fleet in enumerate(config.fleets):
-        where = path or "settings"
+        where = str(path or "settings")
         plugins.build(
             routing.policies,
             fleet.policy.name,
@@ -105,6 +107,11 @@ def _config(given: argparse.Namespace) -> "Config":
             path=("fleets", at, "policy"),
         )
     return config
+
+
+def _config_file(given: argparse.Namespace) -> Path | None:
+    named = given.config or (None if given.engine else os.environ.get("SHADOWLANE_CONFIG") or None)
+    return None if named is None else Path(named)
 
 
 def _report(given: argparse.Namespace) -> int:
@@ -162,10 +169,16 @@ def _analysis(given: argparse.Namespace) -> int:
     return run_analysis(sys.stdin.buffer.read(), _setting(given))
 
 
+def _discovery(given: argparse.Namespace) -> int:
+    from gateway.process import run_discovery
+
+    return run_discovery(sys.stdin.buffer.read(), _setting(given))
+
+
 def _setting(given: argparse.Namespace) -> "Setting":
     from gateway.process import Setting
 
-    return Setting(given.supervisor, given.log_level, given.log_format)
+    return Setting(given.supervisor, given.log_level, given.log_format, given.control)
 
 
 def _say(text: str, status: int) -> int:
@@ -183,6 +196,7 @@ _COMMANDS = {
     "_worker": _worker,
     "_shadow": _shadow,
     "_analysis": _analysis,
+    "_discovery": _discovery,
 }
 
 if __name__ == "__main__":

@@ -3,14 +3,18 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
 from analysis.spec import AnalysisSpec, ExperimentSpec
 from config.schema import Arm, Config, Engine, Experiment, Fleet
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
+from config.tls import EngineTls, ListenTls
+from gateway.columns import Place
+from gateway.spec import CorsSpec, EngineSpec, FleetSpec, HealthSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
+from wire.tls import ClientTls, ServerTls
 
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
 _KEY_BYTES = 32
@@ -38,13 +42,18 @@ def compose(
     run_dir: str,
     version: str,
     kinds: Mapping[str, str] = MappingProxyType({}),
+    columns: Mapping[Place, int] | None = None,
 ) -> Told:
     """The specs for `config`.
 
     `secret` is the deployment's: salts and the prefix key are derived from it, so that a restart samples the
-    same conversations and nobody outside can tell which.  `kinds` says what each arm's URL was found to be.
+    same conversations and nobody outside can tell which.  `kinds` says what each arm's URL was found to be,
+    `columns` which number each engine has; left out, they are counted.
     """
-    fleets = _fleets(config.fleets)
+    if columns is None:
+        columns = {place: number for number, place in enumerate(places(config))}
+    health = HealthSpec(**{name: getattr(config.health, name) for name in HealthSpec.__dataclass_fields__})
+    fleets = _fleets(config.fleets, columns, health)
     samplings = tuple(_sampling(config, experiment, secret) for experiment in config.experiments)
     limits = LimitsSpec(**{name: getattr(config.limits, name) for name in LimitsSpec.__dataclass_fields__})
     workers = tuple(
@@ -58,6 +67,11 @@ def compose(
             lane_bytes=config.mirror.lane_bytes,
             copy_bytes=config.mirror.copy_bytes,
             prefix_key=_derived(secret, "prefix", _KEY_BYTES),
+            access_share=config.log.access,
+            log_failures=config.log.level != "error",
+            trusted_proxies=config.trusted_proxies,
+            cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
+            tls=_listen_tls(config.tls),
         )
         for index in range(config.workers)
     )
@@ -79,6 +93,11 @@ def compose(
     return Told(workers, shadow if config.experiments else None, analysis)
 
 
+def places(config: Config) -> list[Place]:
+    """Every production engine, as the fleet's model and its URL."""
+    return [(fleet.model, engine.url) for fleet in config.fleets for engine in fleet.engines]
+
+
 def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
     """The share of a fleet's conversations an experiment copies.
 
@@ -86,7 +105,7 @@ def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
     production's carries.
     """
     rate = experiment.sample.rate
-    return 1.0 / len(fleet.engines) if isinstance(rate, str) else rate
+    return 1.0 / max(1, len(fleet.engines)) if isinstance(rate, str) else rate
 
 
 def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec) -> bytes:
@@ -109,12 +128,12 @@ def analysis_from_json(text: bytes) -> AnalysisSpec:
     return msgspec.json.decode(text, type=AnalysisSpec)
 
 
-def _fleets(fleets: tuple[Fleet, ...]) -> tuple[FleetSpec, ...]:
+def _fleets(
+    fleets: tuple[Fleet, ...], columns: Mapping[Place, int], health: HealthSpec
+) -> tuple[FleetSpec, ...]:
     composed: list[FleetSpec] = []
-    next_id = 0
     for fleet in fleets:
-        engines = tuple(_engine(next_id + at, engine) for at, engine in enumerate(fleet.engines))
-        next_id += len(engines)
+        engines = tuple(_engine(columns[fleet.model, engine.url], engine, fleet) for engine in fleet.engines)
         params: Mapping[str, object] = dict(fleet.policy.params)
         composed.append(
             FleetSpec(
@@ -124,6 +143,7 @@ def _fleets(fleets: tuple[Fleet, ...]) -> tuple[FleetSpec, ...]:
                 engines=engines,
                 policy=fleet.policy.name,
                 params=params,
+                health=health,
             )
         )
     return tuple(composed)
@@ -134,7 +154,7 @@ def _names(fleet: Fleet) -> tuple[str, ...]:
     return (*named, *fleet.aliases, *fleet.loras)
 
 
-def _engine(number: int, engine: Engine) -> EngineSpec:
+def _engine(number: int, engine: Engine, fleet: Fleet) -> EngineSpec:
     return EngineSpec(
         id=number,
         url=engine.url,
@@ -142,7 +162,30 @@ def _engine(number: int, engine: Engine) -> EngineSpec:
         api_key=None if engine.api_key is None else engine.api_key.get_secret_value(),
         model=engine.model,
         allow_paths=engine.allow_paths,
+        tls=_engine_tls(engine.tls or fleet.tls) if engine.url.startswith("https:") else None,
     )
+
+
+def _listen_tls(tls: ListenTls | None) -> ServerTls | None:
+    if tls is None:
+        return None
+    return ServerTls(_file(tls.cert), _file(tls.key), _optional(tls.client_ca), tls.min_version)
+
+
+def _engine_tls(tls: EngineTls | None) -> ClientTls | None:
+    if tls is None:
+        return None
+    return ClientTls(
+        _optional(tls.ca), _optional(tls.cert), _optional(tls.key), tls.server_name, verify=tls.verify
+    )
+
+
+def _file(path: Path) -> str:
+    return str(path.absolute())  # not resolved: a symlink that is swapped later must be followed anew
+
+
+def _optional(path: Path | None) -> str | None:
+    return None if path is None else _file(path)
 
 
 def _sampling(config: Config, experiment: Experiment, secret: bytes) -> SamplingSpec:
@@ -173,7 +216,12 @@ def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
     key = arm.api_key
     headers = () if key is None else (("authorization", f"Bearer {key.get_secret_value()}"),)
     return ArmSpec(
-        name=name, url=arm.engine, kind=kinds.get(arm.engine, "auto"), model=arm.model, headers=headers
+        name=name,
+        url=arm.engine,
+        kind=kinds.get(arm.engine, "auto"),
+        model=arm.model,
+        headers=headers,
+        tls=_engine_tls(arm.tls),
     )
 
 

@@ -8,7 +8,8 @@ import re
 
 import msgspec
 
-_EVENT_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+# Two line ends, each of any kind: proxies mix theirs with the engine's.
+_EVENT_END = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 _LIMIT_BYTES = 64 << 10
 
 

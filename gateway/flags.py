@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-CHILDREN = ("_worker", "_shadow", "_analysis")
+CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery")
 _SERVE = """\
 Serve clients in front of inference engines.
 
@@ -84,6 +84,7 @@ def child_parser() -> argparse.ArgumentParser:
     child.add_argument("--supervisor", metavar="PID", type=int)
     child.add_argument("--log-level", default="info")
     child.add_argument("--log-format", default="auto")
+    child.add_argument("--control", metavar="FD", type=int)
     child.add_argument("--fds", metavar="N,N", default="")
     return child
 

@@ -20,8 +20,14 @@ _HOP: Final = frozenset(
         b"content-length",
     }
 )
-_REQUEST_DROPPED: Final = _HOP | {b"host", b"expect", b"via", b"x-forwarded-for", b"x-request-id"}
+_REQUEST_DROPPED = _HOP | {b"host", b"expect", b"via", b"x-forwarded-for", b"x-request-id"}
 _ANSWER_DROPPED: Final = _HOP | {b"x-request-id"}
+# Servers that put headers into environment variables read these as their namesakes.
+_REQUEST_DROPPED |= {name.replace(b"-", b"_") for name in _REQUEST_DROPPED if b"-" in name}
+# Who says where a request comes from, or that it is a copy, is believed only when the operator trusts him.
+_CLAIMS: Final = (b"x-forwarded-", b"x_forwarded_", b"x-shadowlane-", b"x_shadowlane_")
+_CLAIM: Final = frozenset({b"forwarded", b"x-real-ip", b"x_real_ip"})
+_NONE: Final[frozenset[bytes]] = frozenset()
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
 
@@ -34,20 +40,36 @@ def named_by_connection(head: RequestHead | ResponseHead) -> frozenset[bytes]:
     return frozenset(named) - {b"close", b"keep-alive"}
 
 
+def claims(names: list[bytes]) -> frozenset[bytes]:
+    """Those of `names` that say where a request comes from: no word of a stranger's."""
+    joined = b" ".join(names)  # one look at all of them: nearly always there are none
+    if b"forwarded" not in joined and b"shadowlane" not in joined and b"real" not in joined:
+        return _NONE
+    return frozenset(name for name in names if name in _CLAIM or name.startswith(_CLAIMS))
+
+
 def to_engine(
-    head: RequestHead, *, target: bytes, authority: bytes, credential: bytes | None, peer: bytes
+    head: RequestHead,
+    *,
+    target: bytes,
+    authority: bytes,
+    credential: bytes | None,
+    peer: bytes,
+    trusted: bool = False,
 ) -> bytes:
     """The request's head as the engine gets it, without its framing, its id and the line that ends it.
 
     `credential`, when there is one, replaces whatever the client sent to prove who it is.  `peer` is the
-    client's address.
+    client's address; only when it is `trusted` does what it says of others before it pass.
     """
     dropped = _REQUEST_DROPPED if credential is None else _REQUEST_DROPPED | _CREDENTIALS
+    if not trusted:
+        dropped = dropped | claims(head.names)
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority), *_kept(head, dropped)]
     if credential is not None:
         lines.append(b"authorization: Bearer " + credential)
-    lines.append(b"x-forwarded-for: " + _prepended(head, b"x-forwarded-for", peer))
-    lines.append(b"via: %b\r\n" % _prepended(head, b"via", b"1.1 shadowlane"))
+    lines.append(b"x-forwarded-for: " + (_prepended(head, b"x-forwarded-for", peer) if trusted else peer))
+    lines.append(b"via: %b\r\n" % _prepended(head, b"via", b"%b shadowlane" % head.version.encode()))
     return b"\r\n".join(lines)
 
 

@@ -59,8 +59,8 @@ class Health:
             # Compiling, or in a long prefill: while anything shows life, it is slow, not dead.
             if not engine.inflight and at_ns - engine.heard_ns > _QUIET_NS:
                 engine.failed("its probe got no answer")
-        else:
-            engine.failed(f"its probe found no one ({fetched.ending.value})")
+        elif fetched.ending.value != "full":  # then nobody was asked
+            engine.failed(f"its probe found no one ({fetched.why or fetched.ending.value})")
 
     async def _learn(self) -> None:
         """Find out what an engine is, where the config does not say, and which models it serves."""

@@ -55,19 +55,36 @@ class LaneLink(asyncio.Protocol):
         self._path = path
         self._copy_bytes = copy_bytes
         self._transport: asyncio.WriteTransport | None = None
+        self._lane_bytes = lane_bytes
+        self._sees_all = sees_all
         self._by_fleet: dict[str | None, list[Experiment]] = {}
+        self.experiments: list[Experiment] = []
+        self._specs: dict[str, SamplingSpec] = {}
+        self.renew(samplings)
+
+    def renew(self, samplings: Sequence[SamplingSpec]) -> None:
+        """Sample for these experiments from now on; one that was there keeps its books, and its conversations
+        where its share is what it was."""
+        self.tell_missed()
+        known = {experiment.name: experiment for experiment in self.experiments}
+        self._by_fleet = {}
         for spec in samplings:
-            sampler = Sampler(spec.salt, spec.rate, sees_all=sees_all)
-            experiment = Experiment(spec.experiment, sampler, Lane(lane_bytes))
+            experiment = known.get(spec.experiment)
+            if experiment is None:
+                sampler = Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
+                experiment = Experiment(spec.experiment, sampler, Lane(self._lane_bytes))
+            elif self._specs[spec.experiment] != spec:
+                experiment.sampler = Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
+        self._specs = {spec.experiment: spec for spec in samplings}
         self.experiments = [one for group in self._by_fleet.values() for one in group]
 
     # The socket
 
     async def keep_connected(self) -> None:
         """Connect to the shadow process, and again whenever it comes back."""
-        while self.experiments:
-            if self._transport is None:
+        while True:
+            if self._transport is None and self.experiments:
                 try:
                     await self._loop.create_unix_connection(lambda: self, self._path)
                 except OSError:

@@ -2,9 +2,11 @@
 
 import errno
 import os
+import resource
 import socket
 
 _BACKLOG = 2048
+_MOST_DESCRIPTORS = 1 << 20
 
 
 class CannotListenError(Exception):
@@ -51,6 +53,22 @@ def listen(address: str) -> list[socket.socket]:
     if not sockets:
         raise CannotListenError(f"cannot listen on {address}: this machine has no IPv6")
     return sockets
+
+
+def descriptors() -> int:
+    """How many files this process may have open, after asking for as many as it may have.
+
+    The usual soft limit of 1024 is for programs that use select(); the hard one is what the system allows.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (OSError, ValueError):  # macOS allows fewer than it says
+        return soft
+    return wanted
 
 
 def shown(bound: socket.socket) -> str:

@@ -1,6 +1,7 @@
 """How the workers know one another's load: one shared memory file, one row per worker, one writer per row.
 
-Row of a worker: for each engine `inflight` (requests sent and not ended) and `pending_bytes` (prompt bytes
+The table is wider than there are engines: those that a reload adds find a free column, and which is whose is
+the supervisor's to say (`gateway.columns`).  Row of a worker: for each engine `inflight` (requests sent and not ended) and `pending_bytes` (prompt bytes
 sent and not yet answered by a first token).  Cells are aligned 64-bit integers: a reader never sees half of
 one; it may see one worker's two cells a moment apart, which a routing decision can bear.
 """
@@ -96,6 +97,10 @@ class LoadTable:
         releases must not hide the load of the others, so it is the sum that is cut at zero.
         """
         return max(0, sum(self._inflight[engine])), max(0, sum(self._pending[engine]))
+
+    def is_empty(self, engine: int) -> bool:
+        """Whether no worker has anything there: another engine may have the column."""
+        return not any(self._inflight[engine]) and not any(self._pending[engine])
 
     def zero(self, worker: int) -> None:
         """Forget what a dead worker was doing, so that its last requests do not weigh for ever."""

@@ -19,18 +19,26 @@ class Outcome(StrEnum):
     CUT = "cut"
     TIMEOUT = "timeout"
     REFUSED = "refused"
+    FULL = "full"  # no connection left to make on the gateway's side
     MALFORMED = "malformed"
     CLIENT_GONE = "client_gone"
     NO_ENGINE = "no_engine"
     TOO_LARGE = "too_large"
+    SHUTDOWN = "shutdown"  # it was ended with the gateway, or with its engine's time after being taken out
 
 
-# What a stream's last events hold when it came to its own end, in any of the APIs relayed here.
+# What a stream's last events hold when it came to its own end, in any of the APIs relayed here.  Quotes and
+# line feeds inside a text are escaped, so a text that talks of ends or errors does not match.
 _ENDED: Final = re.compile(
-    rb'"finish_reason"\s*:\s*"|\[DONE\]|message_stop|response\.(?:completed|incomplete|failed)|'
-    rb'"stop"\s*:\s*true|"finish_reason"\s*:\s*\{|"generated_text"'
+    rb'"finish_reason"\s*:\s*(?:"[^"]|\{)|(?:^|[\r\n])data:\s*\[DONE\]|'
+    rb'"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete))"|'
+    rb"(?:^|[\r\n])event:\s*(?:message_stop|response\.(?:completed|incomplete))|"
+    rb'"stop"\s*:\s*true|"generated_text"\s*:\s*"'
 )
-_ERROR: Final = re.compile(rb'data:\s*\{\s*"error"\s*:\s*[{"]|event:\s*error')
+_ERROR: Final = re.compile(
+    rb'"error"\s*:\s*(?:\{|"[^"])|"object"\s*:\s*"error"|"type"\s*:\s*"(?:error|response\.failed)"|'
+    rb"(?:^|[\r\n])(?:event:\s*error|error:)"
+)
 
 # A token: content, reasoning, a tool call's arguments, or a native text delta that is not empty.
 FIRST_TOKEN: Final = re.compile(
@@ -42,8 +50,10 @@ _FAILED: Final = {
     Ending.CUT: Outcome.CUT,
     Ending.TIMEOUT: Outcome.TIMEOUT,
     Ending.REFUSED: Outcome.REFUSED,
+    Ending.FULL: Outcome.FULL,
     Ending.MALFORMED: Outcome.MALFORMED,
     Ending.CANCELLED: Outcome.CLIENT_GONE,
+    Ending.SHUTDOWN: Outcome.SHUTDOWN,
 }
 
 

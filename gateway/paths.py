@@ -18,6 +18,7 @@ class Kind(Enum):
     RELAY = "relay"
     MODELS = "models"  # GET /v1/models: the fleets' models, merged
     HEALTH = "health"  # answered by the gateway itself
+    OPTIONS = "options"  # what may be asked: the gateway says it, except to browsers whose engines do
     REFUSED = "refused"
 
 
@@ -63,12 +64,16 @@ _HEALTH: Final = frozenset({"/health", "/ping"})
 
 def read(method: bytes, target: bytes, opened: Collection[str] = ()) -> Asked:
     """Say what `target` asks for.  `opened` are administrative paths that the config lets through."""
-    raw = target.partition(b"?")[0].partition(b"#")[0]
+    raw = target.partition(b"?")[0]
     # The common case first: nothing that needs normalising.
-    if raw == b"/v1/chat/completions":
+    if raw == b"/v1/chat/completions" and method != b"OPTIONS":
         return _CHAT
+    if raw == b"*" and method == b"OPTIONS":
+        return Asked(Kind.OPTIONS, "*")
     if not raw.startswith(b"/"):
         return Asked(Kind.REFUSED, "", "a path must begin with /")
+    if b"#" in target:
+        return Asked(Kind.REFUSED, "", "a fragment is the client's own; some readers end the path there")
     decoded = unquote_to_bytes(raw)
     if b"%2f" in raw.lower() and b"/models/" not in raw:
         return Asked(Kind.REFUSED, "", "an encoded slash is only taken in a model's name")
@@ -80,15 +85,15 @@ def read(method: bytes, target: bytes, opened: Collection[str] = ()) -> Asked:
     path = "/" + b"/".join(segments).decode("utf-8", "replace")
     if path in opened:
         return Asked(Kind.RELAY, path)
-    if path in _HEALTH and method in (b"GET", b"HEAD"):
-        return Asked(Kind.HEALTH, path)
+    if path in _HEALTH and method in (b"GET", b"HEAD", b"OPTIONS"):
+        return Asked(Kind.OPTIONS if method == b"OPTIONS" else Kind.HEALTH, path)
     if path == "/v1/models" and method in (b"GET", b"HEAD"):
         return Asked(Kind.MODELS, path)
     if path in _ADMINISTRATIVE_V1 or not (path.startswith("/v1/") or path in STATELESS):
         return Asked(
             Kind.REFUSED, path, f"{path} is not relayed; list it under the engine's allow_paths to open it"
         )
-    return Asked(Kind.RELAY, path)
+    return Asked(Kind.OPTIONS if method == b"OPTIONS" else Kind.RELAY, path)
 
 
 _CHAT: Final = Asked(Kind.RELAY, "/v1/chat/completions")

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,22 +15,28 @@ from typing import Any
 import uvloop
 
 from gateway import compose, metrics
+from gateway.channel import Channel
+from gateway.line import Line
 from gateway.log import configure
 
 _PR_SET_PDEATHSIG = 1
 # A relay makes many short-lived objects and few cycles: the default would look for some every 700 objects.
 _GC_THRESHOLDS = (100_000, 50, 50)
 
-Serve = Callable[[asyncio.Event, Any], Awaitable[None]]
+Serve = Callable[[asyncio.Event, Any, Line], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a child learns from its command line.  `supervisor` is the pid it must not outlive, if any."""
+    """What a child learns from its command line.
+
+    `supervisor` is the pid it must not outlive, `control` the descriptor of its channel to it, if any.
+    """
 
     supervisor: int | None = None
     log_level: str = "info"
     log_format: str = "auto"
+    control: int | None = None
 
 
 def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
@@ -39,12 +46,14 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
     metrics.write_as(process)
     from gateway.worker import serve_worker
 
-    async def serve(stop: asyncio.Event, log: Any) -> None:
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         listeners = [socket.socket(fileno=fd) for fd in fds]
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        await serve_worker(spec, listeners, stop, log)
+        changes = line.changes(compose.worker_from_json)
+        unreached = _told_rarely(line)
+        await serve_worker(spec, listeners, stop, log, changes=changes, unreached=unreached)
 
     return _live(process, serve, setting)
 
@@ -54,8 +63,8 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
     spec = compose.shadow_from_json(spec_json)
     from mirror.shadow import serve_shadow
 
-    async def serve(stop: asyncio.Event, _log: Any) -> None:
-        await serve_shadow(spec, stop)
+    async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
+        await serve_shadow(spec, stop, changes=line.changes(compose.shadow_from_json))
 
     return _live("shadow", serve, setting)
 
@@ -64,11 +73,41 @@ def run_analysis(spec_json: bytes, setting: Setting) -> int:
     """Life of the analysis process.  Gives the exit status."""
     spec = compose.analysis_from_json(spec_json)
     from analysis.process import serve_analysis
+    from analysis.supervision import Supervision
 
-    async def serve(stop: asyncio.Event, _log: Any) -> None:
-        await serve_analysis(spec, stop)
+    async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
+        supervision = Supervision(line.say)
+        line.hears("state", supervision.told)
+        changes = line.changes(compose.analysis_from_json)
+        await serve_analysis(spec, stop, changes=changes, supervision=supervision)
 
     return _live("analysis", serve, setting)
+
+
+def run_discovery(spec_json: bytes, setting: Setting) -> int:
+    """Life of the discovery process.  Gives the exit status."""
+    from gateway.discovery.process import serve_discovery
+    from gateway.discovery.spec import from_json
+
+    spec = from_json(spec_json)
+
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
+        await serve_discovery(spec, stop, log, line)
+
+    return _live("discovery", serve, setting)
+
+
+def _told_rarely(line: Line) -> Callable[[str], None]:
+    """Tell of lost engines, each fleet's once a second at most."""
+    last_s: dict[str, float] = {}
+
+    def unreached(fleet: str) -> None:
+        now_s = time.monotonic()
+        if now_s - last_s.get(fleet, float("-inf")) >= 1.0:
+            last_s[fleet] = now_s
+            line.say("unreached", fleet.encode())
+
+    return unreached
 
 
 def _live(process: str, serve: Serve, setting: Setting) -> int:
@@ -81,7 +120,13 @@ def _live(process: str, serve: Serve, setting: Setting) -> int:
     async def life() -> None:
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-        await serve(stop, log)
+        control = setting.control
+        channel = Channel.pair()[0] if control is None else Channel(socket.socket(fileno=control))
+        line = Line(channel)
+        try:
+            await serve(stop, log, line)
+        finally:
+            line.close()
 
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -22,7 +22,7 @@ from wire.upstream import Ending
 if TYPE_CHECKING:
     from gateway.server import Connection
 
-_FAILED_STATUS = {Ending.TIMEOUT: 504}
+_FAILED_STATUS = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
 
 
 class Relay:
@@ -159,13 +159,17 @@ class Relay:
         """Read the prompt and find its fleet; False when the request was refused."""
         body = self.body
         model: str | None = None
-        if body and self.ask.reads_prompt:
-            try:
-                self.prompt = routing.prompt.read(self.ask.path.path, body, self._service.prefix_key)
-                model = self.prompt.model
-            except routing.prompt.Unreadable as error:
-                self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
-                return False
+        if body and self.ask.reads_body:
+            if self.ask.is_form:
+                found = model_name.find(body, self.head.field(b"content-type"))
+                model = found.name if found is not None else None
+            else:
+                try:
+                    self.prompt = routing.prompt.read(self.ask.path.path, body, self._service.prefix_key)
+                    model = self.prompt.model
+                except routing.prompt.Unreadable as error:
+                    self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
+                    return False
         return self._find_fleet(model)
 
     def _find_fleet(self, model: str | None) -> bool:
@@ -202,7 +206,9 @@ class Relay:
     def _dispatch_unread(self) -> None:
         """Too large to be read: its model is looked for in what came, load decides, the rest streams by."""
         start = b"".join(self._pieces)
-        found = model_name.find(start) if self.head.method == b"POST" else None
+        request = self.head
+        is_read = request.method == b"POST"
+        found = model_name.find(start, request.field(b"content-type")) if is_read else None
         if not self._find_fleet(found.name if found is not None else None):
             return
         self._pieces = []
@@ -227,7 +233,7 @@ class Relay:
         spec = engine.spec
         given_bytes = len(body)
         if spec.model is not None:
-            body = model_name.renamed(body, spec.model)
+            body = model_name.renamed(body, spec.model, request.field(b"content-type"))
         if start is None:
             framing = b"content-length: %d\r\n" % len(body) if body or self.ask.sized else b""
         elif request.content_length is not None:
@@ -345,11 +351,18 @@ class Relay:
             return
         self.is_closed = True
         why = f"the engine's answer ended early ({ending.value})"
+        if ending is Ending.SHUTDOWN:
+            why = "the gateway stopped, or stopped using this engine, before the answer was whole"
+        elif ending is Ending.FULL:
+            why = "the gateway has no connection towards the engine to spare; try again in a moment"
         if self.reply.head_sent:
             self.reply.cut(why)
             return
         status = _FAILED_STATUS.get(ending, 502)
-        self._client.refuse(status, "upstream_" + ending.value, why, None, request=self.head)
+        again_s = 1 if status == 503 else None
+        self._client.refuse(
+            status, "upstream_" + ending.value, why, None, retry_after_s=again_s, request=self.head
+        )
         self._client.answered(close=self._client.is_unread)
 
     def _no_engine(self) -> None:

@@ -55,6 +55,8 @@ class Reply:
         if self.head_sent:
             return
         self.head_sent = True
+        if self._client.grant is not None:
+            response = self._client.grant.over(response)
         self._is_events = response.is_events
         length = response.content_length
         close = b"" if self._client.keeps_alive else b"Connection: close\r\n"

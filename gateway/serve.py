@@ -3,26 +3,35 @@
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
 from config.schema import Config
-from gateway import deployment
+from gateway import deployment, tls
 from gateway.children import Child, Stage
-from gateway.compose import Told, compose, share_sampled, to_json
+from gateway.columns import SPARE, Columns
+from gateway.columns import Place as Column
+from gateway.compose import Told, compose, places, share_sampled, to_json
+from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
+from gateway.discovery import spec as discovery
 from gateway.listen import listen, shown
 from gateway.loads import LoadTable
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
 from gateway.probe import Place, ask_all
+from gateway.reload import Reader
+from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
+from wire.tls import BadTls
 
 _GRACE_BEYOND_DRAIN_S = 3.0
 _SHADOW_GRACE_S = 13.0
 _ANALYSIS_GRACE_S = 10.0
+_DISCOVERY_GRACE_S = 2.0
 _ARM_PROBE_S = 2.0
 # Large request bodies otherwise make malloc give memory back and take it again for each (architecture §5).
 _MALLOC = {
@@ -32,10 +41,20 @@ _MALLOC = {
 }
 
 
-def serve(config: Config, *, version: str, env: Mapping[str, str], out: TextIO | None = None) -> int:
+def serve(
+    config: Config,
+    *,
+    version: str,
+    env: Mapping[str, str],
+    out: TextIO | None = None,
+    reread: Callable[[], Config] | None = None,
+    file: Path | None = None,
+) -> int:
     """Serve until SIGTERM or SIGINT; main thread only.  Gives the exit status: 0 after a clean drain.
 
-    CannotListenError or deployment.UnusableError, before any process was started, when it cannot be served.
+    `reread` gives the configuration as it is written now, and may raise ConfigError; `file` is where it is
+    written.  CannotListenError or deployment.UnusableError, before any process was started, when it cannot be
+    served.
     """
     stream = sys.stdout if out is None else out
     log = logger("supervisor", level=config.log.level, style=config.log.format)
@@ -46,26 +65,65 @@ def serve(config: Config, *, version: str, env: Mapping[str, str], out: TextIO |
         for bound in listen(config.admin):  # found out here, where one line tells it; analysis binds it again
             bound.close()
         secret = deployment.secret(config.state_dir)
-        if config.experiments:
-            undo.callback(os.close, deployment.lock(config.state_dir))
-        kinds = _kinds_of_arms(config, log)
+        prepare = _Prepare(config.state_dir, undo)
+        kinds = _Kinds(log)
+        plan = Plan(config, kinds(config))
         candidates = deployment.run_dir_candidates(config.state_dir, env.get("XDG_RUNTIME_DIR"))
         run_dir, mark = deployment.make_run_dir(candidates)
         undo.callback(os.close, mark)
         undo.callback(shutil.rmtree, run_dir, ignore_errors=True)
 
-        told = compose(config, secret=secret, run_dir=str(run_dir), version=version, kinds=kinds)
-        loads = LoadTable.create(run_dir / "loads.bin", config.workers, told.engines)
+        def composed(plan: Plan, columns: Mapping[Column, int]) -> Told:
+            return compose(
+                plan.config,
+                secret=secret,
+                run_dir=str(run_dir),
+                version=version,
+                kinds=plan.kinds,
+                columns=columns,
+            )
+
+        width = len(places(config)) + SPARE
+        loads = LoadTable.create(run_dir / "loads.bin", config.workers, width)
         undo.callback(loads.close)
+        columns = Columns(width, loads.is_empty)
+        columns.hold(columns.proposed(places(config)))
+        told = composed(plan, columns.proposed(places(config)))
+        prepare(config, told)
+        fds = [bound.fileno() for bound in listening]
+        means = Means(
+            composed, lambda told, config: children(told, fds, config), prepare, str(file or "settings")
+        )
+        conductor = Conductor(plan, told, columns, means, log)
+
+        def read() -> Plan:
+            found = config if reread is None else reread()
+            return Plan(found, kinds(found))
+
+        reader = Reader(read, file, watch=config.reload == "watched")
+        undo.callback(reader.close)
 
         def died(child: Child) -> None:
             if child.stage is Stage.WORKER:
-                loads.zero(next(w.index for w in told.workers if _worker_name(w.index) == child.name))
+                loads.zero(next(w.index for w in told.workers if name_of(w) == child.name))
                 forget_live_gauges(run_dir / "metrics", child.name)
+            conductor.died(child, time.monotonic_ns())
 
         def draining() -> None:
             for bound in listening:  # or the kernel would go on accepting what no worker takes any more
                 bound.close()
+            conductor.drain()
+
+        def heard(child: str, kind: str, body: bytes) -> None:
+            if kind == "reload":
+                reader.ask(body.decode())
+            else:
+                conductor.heard(child, kind, body, time.monotonic_ns())
+
+        def was_read() -> None:
+            for one in reader.take():
+                conductor.read(one, time.monotonic_ns())
+            reader.watch = conductor.config.reload == "watched"
 
         def announce() -> bool:
             try:
@@ -77,14 +135,21 @@ def serve(config: Config, *, version: str, env: Mapping[str, str], out: TextIO |
                 stream.flush()
             return bool(admin)
 
-        return Supervisor(
-            children(told, [bound.fileno() for bound in listening], config),
+        supervisor = Supervisor(
+            children(told, fds, config),
             environment=_environment(env, run_dir),
             log=log,
+            started=conductor.started,
             died=died,
             draining=draining,
+            hangup=lambda: reader.ask("SIGHUP"),
             announce=announce,
-        ).run()
+            heard=heard,
+            looked=lambda: conductor.look(time.monotonic_ns()),
+        )
+        supervisor.watch(reader.fileno(), was_read)
+        conductor.conduct(supervisor)
+        return supervisor.run()
 
 
 def children(told: Told, fds: list[int], config: Config) -> list[Child]:
@@ -94,27 +159,52 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
         start = (sys.executable, "-P", "-m", "gateway.cli", what, "--supervisor", str(os.getpid()))
         return (*start, "--log-level", config.log.level, "--log-format", config.log.format, *more)
 
+    def child(stage: Stage, spec: bytes, grace_s: float) -> Child:
+        name = stage.name.lower()
+        return Child(name, stage, argv(f"_{name}"), spec, grace_s=grace_s, hears=True)
+
     listed = ",".join(map(str, fds))
-    analysis, shadow = to_json(told.analysis), None if told.shadow is None else to_json(told.shadow)
-    kept = [Child("analysis", Stage.ANALYSIS, argv("_analysis"), analysis, grace_s=_ANALYSIS_GRACE_S)]
-    if shadow is not None:
-        kept.append(Child("shadow", Stage.SHADOW, argv("_shadow"), shadow, grace_s=_SHADOW_GRACE_S))
+    kept = [child(Stage.ANALYSIS, to_json(told.analysis), _ANALYSIS_GRACE_S)]
+    if told.shadow is not None:
+        kept.append(child(Stage.SHADOW, to_json(told.shadow), _SHADOW_GRACE_S))
+    sources = discovery.sources(config)
+    if sources.sources:
+        kept.append(child(Stage.DISCOVERY, discovery.to_json(sources), _DISCOVERY_GRACE_S))
     kept += [
         Child(
-            name=_worker_name(worker.index),
+            name=name_of(worker),
             stage=Stage.WORKER,
             argv=argv("_worker", "--fds", listed),
             spec=to_json(worker),
             fds=tuple(fds),
-            grace_s=worker.limits.drain_s + _GRACE_BEYOND_DRAIN_S,
+            grace_s=worker.limits.drain_delay_s + worker.limits.drain_s + _GRACE_BEYOND_DRAIN_S,
+            hears=True,
         )
         for worker in told.workers
     ]
     return kept
 
 
-def _worker_name(index: int) -> str:
-    return f"worker-{index}"
+class _Prepare:
+    """Gets ready for a configuration, before anything is told of it."""
+
+    def __init__(self, state_dir: Path, undo: ExitStack) -> None:
+        self._state_dir = state_dir
+        self._undo = undo
+        self._locked = False
+
+    def __call__(self, config: Config, told: Told) -> None:
+        """Try all TLS files; hold the state directory from the first configuration on that has experiments.
+
+        Raises deployment.UnusableError.
+        """
+        try:
+            tls.check(told.workers[0])
+        except BadTls as error:
+            raise deployment.UnusableError(str(error)) from error
+        if config.experiments and not self._locked:
+            self._undo.callback(os.close, deployment.lock(self._state_dir))
+            self._locked = True
 
 
 def _environment(env: Mapping[str, str], run_dir: Path) -> dict[str, str]:
@@ -129,27 +219,47 @@ def _environment(env: Mapping[str, str], run_dir: Path) -> dict[str, str]:
     }
 
 
-def _kinds_of_arms(config: Config, log: Any) -> dict[str, str]:
-    """Which engine each arm is, as far as it answers now; one that does not is spoken to as plain OpenAI."""
-    arms = [arm for experiment in config.experiments for arm in (experiment.control, *experiment.candidates)]
-    keys = [None if arm.api_key is None else arm.api_key.get_secret_value() for arm in arms]
-    places = [Place(arm.engine, key) for arm, key in zip(arms, keys, strict=True)]
-    heard = ask_all(places, _ARM_PROBE_S) if places else []
-    for place, answer in zip(places, heard, strict=True):
-        if answer.error is not None:
-            log.warning("arm does not answer; its copies will fail", arm=place.url, why=answer.error)
-    answered = [(p, answer) for p, answer in zip(places, heard, strict=True) if answer.error is None]
-    return {place.url: kind_of(answer.answers) for place, answer in answered}
+class _Kinds:
+    """Which engine each arm is, as far as it answers when it is first heard of; one that does not is spoken
+    to as plain OpenAI.  It is asked once: an experiment that goes on must not change by being asked again."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+        self._known: dict[str, str | None] = {}
+
+    def __call__(self, config: Config) -> dict[str, str]:
+        """The kinds of a configuration's arms."""
+        arms = [arm for one in config.experiments for arm in (one.control, *one.candidates)]
+        places = [
+            Place(arm.engine, None if arm.api_key is None else arm.api_key.get_secret_value())
+            for arm in arms
+            if arm.engine not in self._known
+        ]
+        heard = ask_all(places, _ARM_PROBE_S) if places else []
+        for place, answer in zip(places, heard, strict=True):
+            if answer.error is not None:
+                self._log.warning(
+                    "arm does not answer; its copies will fail", arm=place.url, why=answer.error
+                )
+            self._known[place.url] = kind_of(answer.answers) if answer.error is None else None
+        kinds = {arm.engine: self._known[arm.engine] for arm in arms}
+        return {url: kind for url, kind in kinds.items() if kind is not None}
 
 
 def _block(config: Config, told: Told, addresses: list[str], admin: str, version: str) -> str:
     workers = f"{config.workers} worker{'s' if config.workers > 1 else ''}"
     lines = [f"Shadowlane {version}"]
+    looked_up = discovery.sources(config).sources
     lines += [f"  listening on  http://{address}  ({workers})" for address in addresses]
     lines.append(f"  admin page    http://{admin}/")
     for fleet in config.fleets:
         lines.append(f"  fleet         {fleet.model or '(any model)'}, routed by {fleet.policy.name}")
         lines += [f"                {engine.url}  ({engine.kind})" for engine in fleet.engines]
+        lines += [
+            f"                engines of {one.told}"
+            for one in looked_up
+            if one.fleet == discovery.name_of(fleet)
+        ]
     kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.arms}
     for experiment in config.experiments:
         share = share_sampled(experiment, config.fleet_of(experiment))

@@ -8,8 +8,9 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic_ns
 from typing import cast
 
-from gateway import answers, paths
+from gateway import answers, cors, paths
 from gateway.ask import Ask
+from gateway.cors import Grant
 from gateway.relay import Relay
 from gateway.service import Service
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
@@ -41,7 +42,9 @@ class Connection(asyncio.Protocol):
         "_relay",
         "_service",
         "_transport",
+        "grant",
         "is_full",
+        "is_trusted",
         "last_ns",
         "peer",
         "write",
@@ -66,9 +69,11 @@ class Connection(asyncio.Protocol):
         self._paused = False
         self._engine_is_full = False
         self._is_closing = False
+        self.grant: Grant | None = None  # what the answer says to browsers, where the gateway says it
         self.is_full = False  # the client does not take what was written
         self.last_ns = monotonic_ns()
         self.peer = b"unknown"
+        self.is_trusted = False  # what the peer says of others before it is believed
 
     # The socket
 
@@ -79,6 +84,8 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer = str(peer[0]).encode()
+            trust = self._service.trust
+            self.is_trusted = trust is not None and trust.covers(str(peer[0]))
             transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
@@ -86,11 +93,12 @@ class Connection(asyncio.Protocol):
             return
         ask = self._ask
         if ask is not None and not self._answering and not self._events and not self.is_full:
-            body = self._reader.whole(data, ask.head)
+            service = self._service
+            body = self._reader.whole(data, ask.head) if ask.generation == service.generation else None
             if body is not None:
                 self._answering = True
+                self.grant = ask.grant
                 self.last_ns = at_ns = monotonic_ns()
-                service = self._service
                 service.tallies.requests += 1
                 self._relay = relay = Relay(service, self, ask, at_ns, ask.given_id or self._new_id())
                 relay.whole_came(body)
@@ -195,13 +203,16 @@ class Connection(asyncio.Protocol):
         self._answering = True
         service = self._service
         self._ask = None
-        ask = Ask(request, service.opened_paths, self.peer)
+        ask = Ask(request, service, self.peer, trusted=self.is_trusted)
         asked = ask.path
+        self.grant = ask.grant
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
             self.refuse(501, "not_implemented", "protocol upgrades are not relayed", None, request=None)
             self._close_after_answer()
-        elif asked.kind is paths.Kind.RELAY:
+        elif asked.kind is paths.Kind.RELAY or (
+            asked.kind is paths.Kind.OPTIONS and service.cors is None and cors.is_preflight(request)
+        ):
             service.tallies.requests += 1
             self._ask = ask
             self._relay = Relay(service, self, ask, monotonic_ns(), ask.given_id or self._new_id())
@@ -217,6 +228,11 @@ class Connection(asyncio.Protocol):
         """The gateway's own answer, to be written once the request is whole; given whether to close."""
         service, bodiless = self._service, request.method == b"HEAD"
         fleets = service.fleets
+        if service.cors is not None and cors.is_preflight(request):
+            rules = service.cors
+            return lambda close: rules.preflight(request, close=close)
+        if asked.kind is paths.Kind.OPTIONS:
+            return lambda close: cors.options(asked.path, close=close)
         if asked.kind is paths.Kind.REFUSED:
             service.tallies.counts[("refused", "path")] += 1
             return lambda close: answers.refusal(
@@ -242,7 +258,8 @@ class Connection(asyncio.Protocol):
         if own is None:
             return
         close = self.is_unread or not self._keeps_alive or self._service.draining
-        self._transport.write(own(close))
+        said = own(close)
+        self._transport.write(said if self.grant is None else self.grant.into(said))
         self.answered(close=close)
 
     def _malformed(self, event: Malformed) -> None:
@@ -253,6 +270,8 @@ class Connection(asyncio.Protocol):
             if relay.reply.head_sent:
                 self.cut(reset=True)
                 return
+        if self._head is None:
+            self.grant = None  # it was that of the request before
         self._head = None
         self.refuse(event.status, "invalid_request_error", event.reason, None, request=None, close=True)
         self._close_after_answer()
@@ -274,12 +293,11 @@ class Connection(asyncio.Protocol):
         """Write an error answer of the gateway's own; `answered` is to follow."""
         close = close or request is None or not self.keeps_alive or self.is_unread
         bodiless = request is not None and request.method == b"HEAD"
-        self._transport.write(
-            answers.refusal(
-                status, kind, message, code=code, param=param, retry_after_s=retry_after_s, close=close,
-                bodiless=bodiless,
-            )
+        said = answers.refusal(
+            status, kind, message, code=code, param=param, retry_after_s=retry_after_s, close=close,
+            bodiless=bodiless,
         )  # fmt: skip
+        self._transport.write(said if self.grant is None else self.grant.into(said))
 
     def answered(self, *, close: bool) -> None:
         """The answer is whole; the next request may be read, unless the connection is to close."""

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gateway.cors import Cors
 from gateway.fleet import Fleets
 from gateway.lane_link import LaneLink
-from gateway.spec import LimitsSpec
+from gateway.spec import LimitsSpec, WorkerSpec
+from gateway.trust import Trust
 from wire.upstream import Pool
 
 if TYPE_CHECKING:
@@ -36,16 +38,24 @@ class Service:
     prefix_key: bytes
     lane: LaneLink
     opened_paths: frozenset[str] = frozenset()
+    trust: Trust | None = None  # None: nobody is trusted
+    cors: Cors | None = None  # None: the engines' own word is passed on
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
     connections: "set[Connection]" = field(default_factory=set)
     draining: bool = False
+    generation: int = 0  # of the rules by which heads are read
 
-    least_bytes: int = field(init=False)
-    """A whole body up to this size meets none of the limits on bodies."""
+    def know_clients(self, spec: WorkerSpec) -> None:
+        """Take over whose word is taken and which pages may ask."""
+        self.trust = Trust(spec.trusted_proxies) if spec.trusted_proxies else None
+        self.cors = Cors(spec.cors) if spec.cors is not None else None
+        self.generation += 1
 
-    def __post_init__(self) -> None:
-        self.least_bytes = min(self.limits.body_bytes, self.limits.read_bytes)
+    @property
+    def least_bytes(self) -> int:
+        """A whole body up to this size meets none of the limits on bodies."""
+        return min(self.limits.body_bytes, self.limits.read_bytes)
 
     def may_retry(self) -> bool:
         """Whether the retry budget has room: at most a fifth of the traffic, and ten to begin with."""

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from wire.tls import ClientTls, ServerTls
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
@@ -15,6 +17,24 @@ class EngineSpec:
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None  # its own name for the model, where that differs from the fleet's
     allow_paths: tuple[str, ...] = ()
+    tls: ClientTls | None = None  # how an https:// engine is believed; None: by the system's authorities
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSpec:
+    """How engines are probed, and when one is left out."""
+
+    probe_every_s: float = 2.0
+    probe_timeout_s: float = 5.0
+    quiet_s: float = 10.0  # a probe without an answer counts only after this much silence
+    failures: int = 3  # refused connections and failed probes in a row
+    error_share: float = 0.5  # of 5xx among the answers of a window
+    error_answers: int = 5  # fewer say nothing
+    error_window_s: float = 10.0
+    timeouts: int = 2  # requests without a first token in a row
+    ejection_s: float = 5.0  # the first; each further one takes twice as long
+    ejection_max_s: float = 120.0
+    ejected_share: float = 0.5  # of a fleet's engines, at most; one may always be, the last good one never
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +47,7 @@ class FleetSpec:
     engines: tuple[EngineSpec, ...]
     policy: str = "prefix_cost"
     params: Mapping[str, Any] = field(default_factory=dict)
+    health: HealthSpec = HealthSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +71,75 @@ class LimitsSpec:
     first_token_timeout_s: float = 600.0
     idle_timeout_s: float = 120.0
     drain_s: float = 30.0
+    drain_delay_s: float = 0.0
+    leaving_s: float = 600.0
     retries: int = 2
     hold_head_ms: float = 250.0
+    connections: int = 16_384
+    connections_per_ip: int = 0
+    engine_connections: int = 4_096
+    engine_idle_s: float = 4.0
+    resolve_s: float = 30.0
+    handshake_timeout_s: float = 10.0
+    head_timeout_s: float = 10.0
+    keep_alive_s: float = 75.0
+    body_timeout_s: float = 20.0
+    body_bytes_per_s: int = 240
+    uploads_bytes: int = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class KeySpec:
+    """One client's key and limits.  `slot` is its column in the shared table; None: no limit of that kind."""
+
+    name: str
+    slot: int
+    hash: str | None = field(default=None, repr=False)  # None: who comes without a key
+    weight: float = 1.0
+    priority: int = 1  # the class: 0 is served first
+    requests_per_s: float | None = None
+    requests_burst: int = 1
+    prompt_tokens_per_s: float | None = None
+    prompt_tokens_burst: int = 1
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RoomSpec:
+    """How much a fleet takes at a time, and what becomes of a request that finds no room there."""
+
+    name: str
+    concurrency: int | None = None
+    engine_concurrency: tuple[int | None, ...] = ()  # of each engine
+    fallback: int | None = None  # the fleet that is tried instead
+    shorten_to: int | None = None  # output tokens of requests that had to wait
+    waits: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionSpec:
+    """Who may ask how much at a time.  `everyone` holds the limits of all keys together."""
+
+    keys: tuple[KeySpec, ...]
+    everyone: KeySpec
+    rooms: tuple[RoomSpec, ...]
+    key_slots: int
+    bytes_per_token: float = 4.0
+    queue_entries: int = 1024
+    queue_bytes: int = 256 << 20
+    queue_wait_s: float = 30.0
+    trickle: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CorsSpec:
+    """Which web pages may ask.  "*" stands for every origin, and for every header that is asked for."""
+
+    allow_origins: tuple[str, ...]
+    allow_headers: tuple[str, ...] = ("*",)
+    expose_headers: tuple[str, ...] = ()
+    allow_credentials: bool = False
+    max_age_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +155,7 @@ class WorkerSpec:
     lane_bytes: int
     copy_bytes: int
     prefix_key: bytes = field(repr=False)
+    trusted_proxies: tuple[str, ...] = ()
+    cors: CorsSpec | None = None
+    tls: ServerTls | None = None  # None: clients speak plain HTTP
+    admission: AdmissionSpec | None = None  # None: no keys and no limits

@@ -1,18 +1,19 @@
 """How the child processes are kept alive and brought to their end.
 
-A plain loop over one pipe: signals arrive on it, `children.Roster` decides, this file acts.
+A plain loop over a few descriptors: signals arrive on a pipe, children speak on their channels,
+`children.Roster` decides, this file acts.
 """
 
 import os
 import selectors
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import Any
 
+from gateway.channel import Channel, Closed, body_file
 from gateway.children import Child, Order, Roster
 
 _LONGEST_WAIT_S = 5.0  # looks after the children at least this often, should a signal ever be lost
@@ -26,8 +27,10 @@ def _noted(_signal: int, _frame: object) -> None:
 class Supervisor:
     """Starts `children`, restarts the dead, and ends them in order on SIGTERM or SIGINT.
 
-    `environment` is what children see.  `died(child)` is called for each death, `draining()` once when the
-    end is asked for.  `announce()` is called again and again after the start until it returns True.
+    `environment` is what children see.  `started(child)` and `died(child)` are called for each life and
+    death, `draining()` once when the end is asked for, `hangup()` for each SIGHUP.  `announce()` is called
+    again and again after the start until it returns True.  `heard(child, kind, body)` is called for each
+    message of a child that has a channel, `looked()` at each turn of the loop: every few seconds at least.
     """
 
     def __init__(
@@ -36,18 +39,42 @@ class Supervisor:
         *,
         environment: Mapping[str, str],
         log: Any,
+        started: Callable[[Child], None] = lambda _child: None,
         died: Callable[[Child], None] = lambda _child: None,
         draining: Callable[[], None] = lambda: None,
+        hangup: Callable[[], None] | None = None,
         announce: Callable[[], bool] = lambda: True,
+        heard: Callable[[str, str, bytes], None] = lambda _child, _kind, _body: None,
+        looked: Callable[[], None] = lambda: None,
     ) -> None:
         self._roster = Roster(children)
         self._children = {child.name: child for child in children}
         self._environment = dict(environment)
         self._log = log
+        self._when_started = started
         self._died = died
         self._when_draining = draining
+        self._hangup = hangup
         self._announce: Callable[[], bool] | None = announce
+        self._heard = heard
+        self._looked = looked
         self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._channels: dict[str, Channel] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def keep(self, child: Child) -> None:
+        """From now on keep `child` too; in place of a child of the same name from its next life on."""
+        self._children[child.name] = child
+        self._roster.keep(child)
+
+    def tell(self, name: str, kind: str, body: bytes = b"") -> bool:
+        """Send a message to a running child; False when it does not run, has no channel or does not read."""
+        channel = self._channels.get(name)
+        return channel is not None and channel.send(kind, body)
+
+    def watch(self, fd: int, readable: Callable[[], None]) -> None:
+        """Call `readable()` in the loop whenever `fd` can be read."""
+        self._selector.register(fd, selectors.EVENT_READ, readable)
 
     def run(self) -> int:
         """Supervise until the end was asked for and every child is gone.  Main thread only.
@@ -55,8 +82,9 @@ class Supervisor:
         Gives the exit status: 0 when all ended by themselves, 1 when one had to be killed.
         """
         with ExitStack() as undo:
-            selector = undo.enter_context(selectors.DefaultSelector())
-            selector.register(_signal_pipe(undo), selectors.EVENT_READ)
+            undo.callback(self._selector.close)
+            signals = _signal_pipe(undo)
+            self.watch(signals, lambda: self._signalled(os.read(signals, 4096)))
             undo.callback(self._kill_all)
             while True:
                 now_ns = time.monotonic_ns()
@@ -67,8 +95,9 @@ class Supervisor:
                     self._start(child, now_ns)
                 for child, order in self._roster.orders(now_ns):
                     self._tell(child, order)
-                for key, _events in selector.select(self._wait_s()):
-                    self._hear(os.read(key.fd, 4096))
+                self._looked()
+                for key, _events in self._selector.select(self._wait_s()):
+                    key.data()
         if self._roster.killed:
             self._log.warning("ended, but had to kill", children=self._roster.killed)
             return 1
@@ -82,7 +111,7 @@ class Supervisor:
         most_s = _LONGEST_WAIT_S if self._announce is None else _ANNOUNCE_EVERY_S
         return most_s if wait_s is None else min(most_s, wait_s)
 
-    def _hear(self, signals: bytes) -> None:
+    def _signalled(self, signals: bytes) -> None:
         for number in signals:
             if number in (signal.SIGTERM, signal.SIGINT):
                 first = not self._roster.draining
@@ -90,25 +119,55 @@ class Supervisor:
                 self._log.info("draining" if first else "ending at once", signal=signal.Signals(number).name)
                 if first:
                     self._when_draining()
-            elif number == signal.SIGHUP:
-                self._log.warning("SIGHUP ignored: the config is read at start; restart to apply a new one")
+            elif number == signal.SIGHUP and not self._roster.draining:
+                if self._hangup is None:
+                    self._log.warning("SIGHUP ignored: there is nothing to read again")
+                else:
+                    self._hangup()
+
+    def _hear(self, name: str) -> None:
+        try:
+            for kind, body in self._channels[name].receive():
+                self._heard(name, kind, body)
+        except Closed:
+            self._hang_up(name)
+
+    def _hang_up(self, name: str) -> None:
+        channel = self._channels.pop(name, None)
+        if channel is not None:
+            self._selector.unregister(channel)
+            channel.close()
 
     def _start(self, child: Child, now_ns: int) -> None:
+        argv, fds = child.argv, child.fds
+        ours = theirs = None
         try:
-            with _spec_file(child.spec) as spec:
+            if child.hears:
+                ours, theirs = Channel.pair()
+                argv, fds = (*argv, "--control", str(theirs.fileno())), (*fds, theirs.fileno())
+            with body_file(child.spec) as spec:
                 self._running[child.name] = subprocess.Popen(
-                    child.argv,
+                    argv,
                     stdin=spec,
                     env=self._environment,
-                    pass_fds=child.fds,
+                    pass_fds=fds,
                     process_group=0,  # Ctrl-C reaches the supervisor alone, which ends the children in order
                 )
         except OSError as error:
+            if ours is not None:
+                ours.close()
             delay_s = self._roster.died(child.name, now_ns)
             self._log.error("cannot start", child=child.name, error=str(error), again_in_s=delay_s)
             return
+        finally:
+            if theirs is not None:
+                theirs.close()
+        if ours is not None:
+            self._channels[child.name] = ours
+            self._selector.register(ours, selectors.EVENT_READ, lambda: self._hear(child.name))
         self._roster.started(child.name, now_ns)
         self._log.info("started", child=child.name, pid=self._running[child.name].pid)
+        self._when_started(child)
 
     def _reap(self, now_ns: int) -> None:
         for name, process in list(self._running.items()):
@@ -116,6 +175,7 @@ class Supervisor:
             if status is None:
                 continue
             del self._running[name]
+            self._hang_up(name)
             delay_s = self._roster.died(name, now_ns)
             if delay_s is None:
                 self._log.info("child ended", child=name, why=_cause(status))
@@ -134,6 +194,8 @@ class Supervisor:
         for process in self._running.values():
             process.wait()
         self._running.clear()
+        for name in list(self._channels):
+            self._hang_up(name)
 
 
 def _signal_pipe(undo: ExitStack) -> int:
@@ -147,19 +209,6 @@ def _signal_pipe(undo: ExitStack) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         undo.callback(signal.signal, number, signal.signal(number, _noted))
     return read
-
-
-def _spec_file(spec: bytes) -> IO[bytes]:
-    """The spec as a file to be a child's stdin: never on disk where the system can, since it holds keys; and
-    unlike a pipe it cannot block the supervisor when the child does not read."""
-    if hasattr(os, "memfd_create"):
-        file: IO[bytes] = os.fdopen(os.memfd_create("shadowlane-spec"), "w+b")
-    else:
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    file.write(spec)
-    file.flush()
-    file.seek(0)
-    return file
 
 
 def _cause(status: int) -> str:

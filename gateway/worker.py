@@ -1,153 +1,223 @@
-"""One gateway worker: its parts built and wired, its clocks running, its end orderly."""
+"""One gateway worker: its parts built and wired, its clocks running, its config renewed, its end orderly."""
 
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import count
 from pathlib import Path
-from random import Random
+from random import random
 from time import monotonic_ns
 from typing import Any
 
-import routing.policies
-from config import plugins
-from gateway.fleet import Engine, Fleet, Fleets, Seconds
-from gateway.health import Health
+from gateway import tls
+from gateway.access_log import AccessLog
+from gateway.drain import drain
+from gateway.entrance import Porter
+from gateway.fleet import Seconds
 from gateway.lane_link import LaneLink
+from gateway.line import Done
+from gateway.line_writer import LineWriter
+from gateway.lineup import Lineup
+from gateway.listen import descriptors
 from gateway.loads import LoadTable
-from gateway.metrics import WorkerMetrics
+from gateway.metrics import HISTOGRAMS, WorkerMetrics
+from gateway.pools import Pools
 from gateway.server import Connection
-from gateway.service import Service
-from gateway.spec import FleetSpec, WorkerSpec
-from gateway.status import StatusLink, status_frame
+from gateway.service import Service, Tallies
+from gateway.spec import WorkerSpec
+from gateway.status import StatusLink, engine_series, status_frame
 from gateway.sweep import sweep
-from routing.index import PrefixIndex
-from routing.router import Router
-from wire.origin import Origin
 from wire.tasks import Tasks
-from wire.upstream import Pool
+from wire.upstream import Ending
 
 _TICK_S = 1.0
 _BACKLOG = 2048
+_STANDARD_ERROR = 2
+_LAST_LINES_S = 1.0  # that whoever reads the log may take for the last of it
+
+Changes = AsyncIterator[tuple[WorkerSpec, Done]]
 
 
 async def serve_worker(
-    spec: WorkerSpec, listeners: Sequence[socket.socket], stop: asyncio.Event, log: Any
+    spec: WorkerSpec,
+    listeners: Sequence[socket.socket],
+    stop: asyncio.Event,
+    log: Any,
+    *,
+    changes: Changes | None = None,
+    unreached: Callable[[str], None] = lambda _fleet: None,
 ) -> None:
-    """Serve until `stop` is set, then finish what runs, within `limits.drain_s`."""
+    """Serve until `stop` is set, then finish what runs, within `limits.drain_s`.
+
+    `changes` are new specs to serve by from then on; `unreached(fleet)` is called when an engine is lost.
+    """
     loop = asyncio.get_running_loop()
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=repr(error)))
-    run_dir = Path(spec.run_dir)
-    loads = LoadTable.open(run_dir / "loads.bin")
-    fleets = Fleets((_fleet(fleet) for fleet in spec.fleets), loads, loads.row(spec.index))
-    engines = [engine for fleet in fleets.fleets for engine in fleet.engines]
-    limits = spec.limits
-    pools = {
-        engine.id: Pool(
-            Origin.parse(engine.spec.url),
-            loop=loop,
-            connect_timeout_s=limits.connect_timeout_s,
-            head_limit_bytes=limits.head_bytes,
-        )
-        for engine in engines
-    }
-    lane = LaneLink(
-        loop,
-        str(run_dir / "lane.sock"),
-        spec.experiments,
-        lane_bytes=spec.lane_bytes,
-        copy_bytes=spec.copy_bytes,
-        sees_all=spec.workers == 1,
-    )
-    service = Service(
-        loop,
-        fleets,
-        pools,
-        limits,
-        spec.prefix_key,
-        lane,
-        frozenset(path for engine in engines for path in engine.spec.allow_paths),
-    )
-    metrics = WorkerMetrics(
-        engines=[engine.name for engine in engines],
-        fleets=[fleet.name for fleet in fleets.fleets],
-        experiments=[experiment.name for experiment in lane.experiments],
-    )
-    status = StatusLink(loop, str(run_dir / "observations.sock"))
+    worker = _Worker(spec, loop, tasks, log, unreached)
     new_id = _ids()
-    servers = [
-        await loop.create_server(lambda: Connection(service, new_id), sock=one, backlog=_BACKLOG)
-        for one in listeners
-    ]
-
-    for fleet in fleets.fleets:
-        for engine in fleet.engines:
-            health = Health(engine, pools[engine.id], fleet.router.engine_lost, log)
-            tasks.spawn(health.watch(), name=f"health {engine.name}")
-    tasks.spawn(lane.keep_connected(), name="lane")
-    tasks.spawn(status.keep_connected(), name="status")
-    tasks.spawn(_tick(service, metrics, status, spec.index), name="tick")
+    porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, new_id), tasks)
+    servers = [await loop.create_server(porter.entrance, sock=one, backlog=_BACKLOG) for one in listeners]
+    tasks.spawn(worker.lane.keep_connected(), name="lane")
+    tasks.spawn(worker.status.keep_connected(), name="status")
+    tasks.spawn(worker.tick(), name="tick")
+    tasks.spawn(worker.certificates.watch(), name="certificates")
+    if changes is not None:
+        tasks.spawn(_follow(changes, worker, log), name="changes")
 
     await stop.wait()
-    service.draining = True
-    for server in servers:
-        server.close()
-    await _drain(service, limits.drain_s)
-    _report(service, metrics, status, spec.index)
+    await drain(worker.service, servers, worker.report)
+    worker.report()
+    await worker.told()
     await tasks.cancel()
-    for pool in pools.values():
-        pool.close()
+    worker.lineup.close()
 
 
-def _fleet(spec: FleetSpec) -> Fleet:
-    policy = plugins.build(routing.policies, spec.policy, dict(spec.params))
-    router = Router(policy, PrefixIndex(), Random(secrets.randbits(64)))
-    return Fleet(spec, [Engine(engine) for engine in spec.engines], router)
+class _Worker:
+    """The parts of one worker, and what is done with them once a second and once a reload."""
+
+    def __init__(
+        self,
+        spec: WorkerSpec,
+        loop: asyncio.AbstractEventLoop,
+        tasks: Tasks,
+        log: Any,
+        unreached: Callable[[str], None],
+    ) -> None:
+        run_dir = Path(spec.run_dir)
+        loads = LoadTable.open(run_dir / "loads.bin")
+        tallies = Tallies()
+        self.certificates = tls.Certificates(spec, tallies.counts, log)
+        self._pools = Pools(loop, self.certificates, spec.limits, descriptors(), log)
+        self._index = spec.index
+        self.lineup = Lineup(loads, loads.row(spec.index), self._pools.of, tasks, log, unreached)
+        fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns(), first=True)
+        self.lane = LaneLink(
+            loop,
+            str(run_dir / "lane.sock"),
+            spec.experiments,
+            lane_bytes=spec.lane_bytes,
+            copy_bytes=spec.copy_bytes,
+            sees_all=spec.workers == 1,
+        )
+        self.service = Service(
+            loop,
+            fleets,
+            self.lineup.pools,
+            spec.limits,
+            spec.prefix_key,
+            self.lane,
+            _opened(spec),
+            tallies=tallies,
+            access=AccessLog(
+                f"worker-{spec.index}", share=spec.access_share, failures=spec.log_failures, rng=random
+            ),
+            doors=self._pools.doors,
+        )
+        self.service.know_clients(spec)
+        self._lines = LineWriter(loop, _STANDARD_ERROR)
+        self.status = StatusLink(loop, str(run_dir / "observations.sock"))
+        self._metrics = WorkerMetrics(
+            engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
+            fleets=[fleet.name for fleet in fleets.fleets],
+            experiments=[experiment.name for experiment in self.lane.experiments],
+        )
+
+    def renew(self, spec: WorkerSpec) -> None:
+        """Serve by `spec` from the next request on; what runs keeps what it began with.
+
+        Nothing is changed when this raises: the policies are built first, and nothing after them fails.
+        """
+        service = self.service
+        tls.check(spec)
+        service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
+        service.pools = self.lineup.pools
+        service.limits = spec.limits
+        service.opened_paths = _opened(spec)
+        service.know_clients(spec)
+        service.access.share = spec.access_share
+        self.certificates.renew(spec)
+        self._pools.limit(spec.limits)
+        for engine in (engine for fleet in spec.fleets for engine in fleet.engines):
+            self._pools.secure(service.pools[engine.id], engine)
+        self.lane.renew(spec.experiments)
+        self._metrics.know(
+            engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
+            fleets=[fleet.name for fleet in service.fleets.fleets],
+            experiments=[experiment.name for experiment in self.lane.experiments],
+        )
+
+    async def tick(self) -> None:
+        """What is looked after once a second."""
+        while True:
+            await asyncio.sleep(_TICK_S)
+            now_ns = monotonic_ns()
+            sweep(self.service, now_ns)
+            for fleet in self.service.fleets.fleets:
+                fleet.look(now_ns)
+            self._let_go(now_ns)
+            self.report()
+
+    def _let_go(self, now_ns: int) -> None:
+        service, lineup = self.service, self.lineup
+        gone, overdue = lineup.look(now_ns)
+        service.fleets, service.pools = lineup.fleets, lineup.pools
+        here = {engine.name for fleet in lineup.fleets.fleets for engine in fleet.engines}
+        self._metrics.forget_engines({engine.name for engine in gone} - here)
+        if overdue:
+            for attempt in [one for one in service.active if one.engine in overdue]:
+                attempt.exchange.cancel(Ending.SHUTDOWN)
+
+    async def told(self) -> None:
+        """Wait a moment for the last lines of the access log to be written."""
+        await self._lines.finish(_LAST_LINES_S)
+        if not self._lines.is_busy:
+            self._lines.write(self.service.access.take())
+            await self._lines.finish(_LAST_LINES_S)
+
+    def report(self) -> None:
+        """Export what happened since the last time."""
+        service, tallies = self.service, self.service.tallies
+        counts = dict(tallies.counts)
+        for (experiment, reason), dropped in service.lane.dropped.items():
+            counts[("lane_dropped", experiment, reason)] = dropped
+        for one in service.lane.experiments:
+            counts[("mirrored", one.name)] = one.mirrored
+        for reason, n in service.access.dropped.items():
+            counts[("access_log_dropped", reason)] = n
+        counts[("retries_refused",)] = service.retries.refused
+        if not self._lines.is_busy:  # else they wait, up to a bound
+            self._lines.write(service.access.take())
+        gauges: dict[tuple[str, ...], float] = {}
+        for engine in self.lineup.leaving:
+            gauges[("inflight", engine.name)] = engine.inflight
+        seconds: dict[tuple[str, ...], list[float]] = {}
+        for fleet in service.fleets.fleets:
+            engine_series(fleet.engines, counts, gauges)
+            seen, fleet.seconds = fleet.seconds, Seconds()
+            for name in HISTOGRAMS:
+                seconds[name, fleet.name] = getattr(seen, name)
+        self._metrics.flush(counts, seconds, gauges)
+        service.lane.tell_missed()
+        self.status.send(status_frame(service, self._index, monotonic_ns()))
+
+
+async def _follow(changes: Changes, worker: _Worker, log: Any) -> None:
+    async for spec, done in changes:
+        try:
+            worker.renew(spec)
+        except Exception as error:
+            log.exception("cannot serve by the new configuration; the old one goes on")
+            done(repr(error))
+        else:
+            done(None)
+
+
+def _opened(spec: WorkerSpec) -> frozenset[str]:
+    return frozenset(path for fleet in spec.fleets for one in fleet.engines for path in one.allow_paths)
 
 
 def _ids() -> Callable[[], bytes]:
     """Request ids for requests that bring none: random per process, counted within it."""
     start, numbers = b"sl-%b-" % secrets.token_hex(6).encode(), count(1)
     return lambda: b"%b%x" % (start, next(numbers))
-
-
-async def _tick(service: Service, metrics: WorkerMetrics, status: StatusLink, index: int) -> None:
-    while True:
-        await asyncio.sleep(_TICK_S)
-        sweep(service, monotonic_ns())
-        _report(service, metrics, status, index)
-
-
-def _report(service: Service, metrics: WorkerMetrics, status: StatusLink, index: int) -> None:
-    tallies = service.tallies
-    counts = dict(tallies.counts)
-    for (experiment, reason), dropped in service.lane.dropped.items():
-        counts[("lane_dropped", experiment, reason)] = dropped
-    for one in service.lane.experiments:
-        counts[("mirrored", one.name)] = one.mirrored
-    seconds: dict[str, dict[tuple[str, ...], list[float]]] = {"ttft": {}, "e2e": {}, "overhead": {}}
-    for fleet in service.fleets.fleets:
-        seen, fleet.seconds = fleet.seconds, Seconds()
-        for name, values in (("ttft", seen.ttft), ("e2e", seen.e2e), ("overhead", seen.overhead)):
-            if values:
-                seconds[name][(fleet.name,)] = values
-    engines = [engine for fleet in service.fleets.fleets for engine in fleet.engines]
-    gauges: dict[tuple[str, ...], float] = {}
-    for engine in engines:
-        gauges[("inflight", engine.name)] = engine.inflight
-        gauges[("engine_up", engine.name)] = float(engine.up)
-    metrics.flush(counts, seconds, gauges)
-    service.lane.tell_missed()
-    status.send(status_frame(service, index, monotonic_ns()))
-
-
-async def _drain(service: Service, drain_s: float) -> None:
-    """Let running answers finish; connections without one close now."""
-    deadline_ns = monotonic_ns() + int(drain_s * 1e9)
-    while service.connections and monotonic_ns() < deadline_ns:
-        for connection in [one for one in service.connections if one.is_idle]:
-            connection.retire()
-        await asyncio.sleep(0.05)
-    for connection in list(service.connections):
-        connection.cut(reset=True)

@@ -16,6 +16,7 @@ from wire.dialect import dialect
 from wire.http1 import request_bytes
 from wire.origin import Origin
 from wire.response import ResponseHead
+from wire.tls import kept_client
 from wire.upstream import Ending, Exchange, Pool
 
 TOO_LARGE = "too_large"
@@ -54,7 +55,13 @@ class Arm:
         self.first_byte_s = min(experiment.first_byte_s, experiment.timeout_s)
         self.loop = loop
         self.origin = Origin.parse(spec.url)
-        self.pool = Pool(self.origin, loop=loop)
+        tls = spec.tls
+        self.pool = Pool(
+            self.origin,
+            loop=loop,
+            credentials=None if tls is None else kept_client(tls),
+            server_name=None if tls is None else tls.server_name,
+        )
         self.receiving_bytes = 0  # what answers under way hold in memory
         self.reading: set[Reading] = set()
         self.endings: Counter[str] = Counter()

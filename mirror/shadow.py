@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator, Callable
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -14,7 +15,7 @@ from mirror.comparison import Comparison
 from mirror.frames import Copy, Missed, Served
 from mirror.inlet import Inlet
 from mirror.observations import Observations
-from mirror.spec import ShadowSpec
+from mirror.spec import MirrorExperiment, ShadowSpec
 from wire.tasks import Tasks
 
 LANE_SOCKET = "lane.sock"
@@ -35,13 +36,20 @@ class _PhaseFrame(msgspec.Struct, frozen=True):
     epoch: int = 0
 
 
-async def serve_shadow(spec: ShadowSpec, stop: asyncio.Event, rng: Random | None = None) -> None:
+# A new list of experiments, and whom to tell once it holds (None) or why it could not.
+Changes = AsyncIterator[tuple[ShadowSpec, Callable[[str | None], None]]]
+
+
+async def serve_shadow(
+    spec: ShadowSpec, stop: asyncio.Event, rng: Random | None = None, *, changes: Changes | None = None
+) -> None:
     """Shadow until `stop` is set, then drain: no new copies, those under way get `drain_s`.
 
-    `rng` shuffles the order of dispatch.  Raises OSError when the lane cannot be listened on,
-    BooksDoNotClose at the end when they do not, and whatever ended a background task.
+    `rng` shuffles the order of dispatch.  `changes` bring other experiments while it runs.  Raises OSError
+    when the lane cannot be listened on, BooksDoNotClose at the end when they do not, and whatever ended a
+    background task.
     """
-    await Shadow(spec, rng or Random()).serve(stop)
+    await Shadow(spec, rng or Random()).serve(stop, changes)
 
 
 class Shadow:
@@ -52,31 +60,62 @@ class Shadow:
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks = Tasks(self._task_failed)
         self._unknown = 0  # frames of experiments this process was not told of
-        self.comparisons = {
-            experiment.name: Comparison(
-                experiment,
-                spec,
-                rng=rng,
-                loop=asyncio.get_running_loop(),
-                deliver=self._deliver,
-                held_bytes=self._held_bytes,
-            )
-            for experiment in spec.experiments
-        }
+        self._rng = rng
+        self._phases: dict[str, Phase] = {}
+        self._ended: dict[str, int] = {}  # the last epoch of comparisons that have ended
+        self.comparisons = {one.name: self._comparison(one) for one in spec.experiments}
         frame_bytes = max(2 * spec.copy_bytes, spec.lane_bytes)
         self.inlet = Inlet(os.path.join(spec.run_dir, LANE_SOCKET), frame_bytes, self._took)
         self.observations = Observations(
             os.path.join(spec.run_dir, OBSERVATIONS_SOCKET), spec.lane_bytes, self._heard
         )
 
-    async def serve(self, stop: asyncio.Event) -> None:
+    def _comparison(self, experiment: MirrorExperiment) -> Comparison:
+        return Comparison(
+            experiment,
+            self._spec,
+            rng=self._rng,
+            loop=asyncio.get_running_loop(),
+            deliver=self._deliver,
+            held_bytes=self._held_bytes,
+        )
+
+    async def serve(self, stop: asyncio.Event, changes: Changes | None = None) -> None:
         """See `serve_shadow`."""
         await self.inlet.open()
         try:
+            if changes is not None:
+                self._tasks.spawn(self._follow(changes), name="changes")
             await self._until(stop)
-            await self._drain()
+            await self._drain(list(self.comparisons.values()), last=True)
         finally:
             await self._close()
+
+    async def _follow(self, changes: Changes) -> None:
+        async for spec, done in changes:
+            await self.renew(spec)
+            done(None)
+
+    async def renew(self, spec: ShadowSpec) -> None:
+        """Run these experiments from now on.
+
+        One that is as it was goes on undisturbed.  One that is not listed any more, or not like that, takes
+        no more copies; what it has under way ends, and its books close, before the new ones begin.
+        """
+        self._spec = spec
+        wanted = {experiment.name: experiment for experiment in spec.experiments}
+        ending = [one for name, one in self.comparisons.items() if wanted.get(name) != one.experiment]
+        if ending:
+            await self._drain(ending, last=False)
+        for name, experiment in wanted.items():
+            if name not in self.comparisons:
+                comparison = self.comparisons[name] = self._comparison(experiment)
+                ended, told = self._ended.get(name), self._phases.get(name)
+                if name in spec.anew and ended is not None and (told is None or told.epoch == ended):
+                    comparison.phase = Phase("paused", ended)  # until the analysis has begun anew, too
+                elif told is not None:
+                    comparison.phase = told
+                self.observations.offer(_pack("books", comparison.books()))  # they count from nothing again
 
     async def _until(self, stop: asyncio.Event) -> None:
         """Work until told to stop; raises what ended a background task."""
@@ -87,9 +126,11 @@ class Shadow:
         if self._failed.done():
             self._failed.result()
 
-    async def _drain(self) -> None:
-        """Take no more copies, let those under way end, send what is known, and check the books."""
-        comparisons = self.comparisons.values()
+    async def _drain(self, comparisons: list[Comparison], *, last: bool) -> None:
+        """Take no more copies, let those under way end, send what is known, and check the books.
+
+        `last`: the process ends with them, and the lane is closed.
+        """
         for comparison in comparisons:
             comparison.stop()
         loop = asyncio.get_running_loop()
@@ -97,9 +138,14 @@ class Shadow:
         # Looked at now and then: three things can end the wait, and a stop may take 20 ms longer.
         while loop.time() < deadline and any(map(self._unfinished, comparisons)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        self.inlet.close()
+        if last:
+            self.inlet.close()
         for comparison in comparisons:
+            if not last:
+                self._ended[comparison.experiment.name] = comparison.phase.epoch
+                self.comparisons.pop(comparison.experiment.name, None)
             comparison.close()
+            self.observations.offer(_pack("books", comparison.books()))
         self._report()
         if self.observations.connected:
             try:
@@ -140,8 +186,9 @@ class Shadow:
         if not isinstance(frame, list) or len(frame) != 2 or frame[0] != "phase":
             raise ValueError("not a phase frame")
         told = msgspec.convert(frame[1], _PhaseFrame)
+        phase = self._phases[told.experiment] = Phase(told.phase, told.epoch)
         if (comparison := self.comparisons.get(told.experiment)) is not None:
-            comparison.phase = Phase(told.phase, told.epoch)
+            comparison.phase = phase
 
     def _deliver(self, pair: dict[str, Any]) -> str | None:
         frame = _pack("pair", pair)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from wire.tls import ClientTls
+
 CONTROL = "control"
 PRODUCTION = "production"
 
@@ -12,7 +14,7 @@ class ArmSpec:
 
     `kind` is what the engine speaks (vllm, sglang, ...; "auto" asks for nothing beyond plain OpenAI).
     `model` is the engine's own name for the model, None to send the client's.  `headers` are the arm's own,
-    its credential included.
+    its credential included.  `tls` says how an https:// arm is believed, None: by the system's authorities.
     """
 
     name: str
@@ -20,6 +22,7 @@ class ArmSpec:
     kind: str = "auto"
     model: str | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    tls: ClientTls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class ShadowSpec:
     `copy_bytes` bounds one copy on the lane, `lane_bytes` what waits for the analysis process, `held_bytes`
     the requests and answers in memory, `answer_bytes` one arm's answer, `pair_bytes` one frame to the
     analysis process.  `patience_s` is how long a finished comparison waits for production's own answer,
-    `drain_s` how long a stop waits for answers under way.
+    `drain_s` how long a stop waits for answers under way.  `anew` names experiments that begin anew: they
+    wait for the analysis to say in which epoch.
     """
 
     run_dir: str
@@ -66,3 +70,4 @@ class ShadowSpec:
     pair_bytes: int = 48 << 20
     patience_s: float = 30.0
     drain_s: float = 10.0
+    anew: tuple[str, ...] = ()

@@ -87,7 +87,9 @@ class Engine:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, backlog=256)
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self.port, backlog=256, limit=1 << 20
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -10,18 +10,23 @@ from wire.upstream import Ending, Pool
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A small answer read whole.  `status` is 0 when none came; then `ending` says why."""
+    """A small answer read whole.  `status` is 0 when none came; then `ending` says why.
+
+    `why` says it in words where no connection could be made.
+    """
 
     status: int
     headers: Headers
     body: bytes
     ending: Ending
+    why: str | None = None
 
 
 class _Collecting:
     """An `Answer` that keeps everything, up to a bound."""
 
-    def __init__(self, done: "asyncio.Future[Fetched]", limit_bytes: int) -> None:
+    def __init__(self, pool: Pool, done: "asyncio.Future[Fetched]", limit_bytes: int) -> None:
+        self._pool = pool
         self._done = done
         self._limit_bytes = limit_bytes
         self._head: ResponseHead | None = None
@@ -39,13 +44,14 @@ class _Collecting:
             return
         head = self._head
         status, headers = (head.status, head.headers) if head is not None else (0, [])
-        self._done.set_result(Fetched(status, headers, bytes(self._body), ending))
+        why = self._pool.trouble if ending in (Ending.REFUSED, Ending.FULL) else None
+        self._done.set_result(Fetched(status, headers, bytes(self._body), ending, why))
 
 
 async def fetch(pool: Pool, request: bytes, timeout_s: float, limit_bytes: int = 4 << 20) -> Fetched:
     """Send a small request and read its answer.  Never raises for what an engine does: see `Fetched`."""
     done: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
-    exchange = pool.send(request, _Collecting(done, limit_bytes))
+    exchange = pool.send(request, _Collecting(pool, done, limit_bytes))
     try:
         async with asyncio.timeout(timeout_s):
             return await asyncio.shield(done)

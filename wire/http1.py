@@ -212,6 +212,8 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         self._in_head = False
+        if self._dead:
+            return  # llhttp reads on to the end of what it was fed
         parser, headers, names = self._parser, self._headers, self._names
         length = int(headers[names.index(b"content-length")][1]) if b"content-length" in names else None
         coding = headers[names.index(b"transfer-encoding")][1] if b"transfer-encoding" in names else None

@@ -156,13 +156,13 @@ class ResponseReader:
 
     def _read_head(self, data: bytes) -> bytes:
         while True:
+            if not b"HTTP/1.".startswith(data[:7]):
+                raise MalformedAnswer("the answer does not begin like HTTP/1.1")
             end = data.find(b"\r\n\r\n")
             if end < 0 or end > self._limit:
                 if len(data) > self._limit:
                     raise MalformedAnswer("the answer's head is too large")
                 self._held = data
-                if data and not b"HTTP/1.".startswith(data[:7]) and not data.startswith(b"HTTP/1."):
-                    raise MalformedAnswer("the answer does not begin like HTTP/1.1")
                 if b"\n\n" in data:
                     raise MalformedAnswer("the answer's head ends with bare line feeds")
                 return b""
@@ -182,6 +182,10 @@ class ResponseReader:
                 break
             if status == 101:
                 raise MalformedAnswer("the engine switched protocols unasked")
+            if status < 100:
+                raise MalformedAnswer("the answer's status is no status")
+        if b"\0" in reading.reason:
+            raise MalformedAnswer("the answer's status line holds a NUL")
         if reading.chunked and reading.coding.lower() != b"chunked":
             raise MalformedAnswer("the answer uses a transfer coding other than chunked")
         head = self.head = reading.head(status, keep_alive=parser.should_keep_alive())

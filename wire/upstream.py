@@ -5,17 +5,20 @@ read that brought it, with the instant of that read, so nothing stands between s
 """
 
 import asyncio
-import ssl as tls
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic_ns
 from typing import Protocol, cast
 
+from wire.dial import CannotConnect, Dialer
+from wire.idle import Idle
 from wire.origin import Origin
+from wire.resolve import Lookup
 from wire.response import Heads, MalformedAnswer, ResponseHead, ResponseReader
+from wire.room import Room
 from wire.tasks import Tasks
+from wire.tls import Kept
 
 
 class Ending(StrEnum):
@@ -24,9 +27,11 @@ class Ending(StrEnum):
     COMPLETE = "complete"
     CUT = "cut"  # the engine closed or reset before its answer was whole
     REFUSED = "refused"  # no connection came about
+    FULL = "full"  # there was no connection left to make on this side: nothing the engine did
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     MALFORMED = "malformed"  # what came is not HTTP
+    SHUTDOWN = "shutdown"  # this side stops, or has stopped using the engine, and could wait no longer
 
 
 class Answer(Protocol):
@@ -112,9 +117,9 @@ class Exchange:
 class Pool:
     """Keep-alive connections to one origin.
 
-    Idle ones are retired after `idle_s`, before the engine's own limit (uvicorn: 5 s), because a request
-    sent into a closing connection is lost.  `max_connections` bounds busy and idle ones together; beyond
-    it an exchange ends REFUSED.
+    Idle ones are retired after `idle_s`, or by what the engine promises in `Keep-Alive` (`wire.idle`).
+    `max_connections` bounds busy and idle ones together, `room` those of all pools of the process; beyond
+    either an exchange ends FULL.
     """
 
     def __init__(
@@ -125,23 +130,47 @@ class Pool:
         connect_timeout_s: float = 5.0,
         idle_s: float = 4.0,
         max_connections: int = 4096,
-        ssl: tls.SSLContext | None = None,
+        credentials: Kept | None = None,
+        server_name: str | None = None,
         head_limit_bytes: int = 64 << 10,
+        resolve_s: float = 30.0,
+        lookup: Lookup | None = None,
+        room: Room | None = None,
     ) -> None:
         self.origin = origin
         self.authority = origin.authority.encode()
         self.mount = origin.path.encode()
-        self.open = 0
+        self.trouble: str | None = None  # why the last connection could not be made; None when it could
         self._loop = loop
-        self._connect_timeout_s = connect_timeout_s
-        self._idle_ns = int(idle_s * 1e9)
         self._max = max_connections
-        self._ssl = ssl or (tls.create_default_context() if origin.scheme == "https" else None)
         self._head_limit_bytes = head_limit_bytes
-        self._idle: deque[_Connection] = deque()
         self._heads = Heads()
+        self._room = room or Room(max_connections)
+        self._room.join(self)
+        self._dialer = Dialer(
+            origin,
+            loop=loop,
+            timeout_s=connect_timeout_s,
+            resolve_s=resolve_s,
+            lookup=lookup,
+            credentials=credentials,
+            server_name=server_name,
+            changed=self._moved,
+        )
+        self._all: set[_Connection] = set()
+        self._idle = Idle[_Connection](idle_s)
+        self._leaving: set[_Connection] = set()  # busy, towards an address the name no longer stands for
         self._tasks = Tasks()
         self._closed = False
+
+    @property
+    def open(self) -> int:
+        """Connections there are or are being made."""
+        return len(self._all)
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
 
     def send(
         self,
@@ -160,7 +189,7 @@ class Pool:
         `fresh`: do not take an idle connection.
         """
         exchange = Exchange(answer, bodiless=bodiless, streaming=streaming, flow=flow)
-        connection = None if fresh else self._take()
+        connection = None if fresh else self._idle.take()
         if connection is not None:
             exchange.reused = True
             connection.begin(exchange)
@@ -170,51 +199,54 @@ class Pool:
                 connection.transport.writelines(request)
             return exchange
         exchange._unsent = (request,) if isinstance(request, bytes) else request
-        if self._closed or self.open >= self._max:
+        if self._closed:
             self._loop.call_soon(exchange._end, Ending.REFUSED, monotonic_ns())
-            return exchange
-        self.open += 1
-        self._tasks.spawn(self._connect(exchange), name=f"connect {self.origin.authority}")
+        elif (len(self._all) >= self._max and not self.evict()) or not self._room.take():
+            self._loop.call_soon(exchange._end, Ending.FULL, monotonic_ns())
+        else:
+            connection = _Connection(self)
+            self._all.add(connection)
+            self._tasks.spawn(self._connect(exchange, connection), name=f"connect {self.origin.authority}")
         return exchange
 
     def sweep(self, now_ns: int) -> None:
-        """Retire idle connections past their time; call about once a second."""
-        while self._idle and now_ns - self._idle[0].idle_since_ns > self._idle_ns:
-            self._idle.popleft().drop()
+        """Retire idle connections past their time and look after names; call about once a second."""
+        self._idle.retire(now_ns)
+        self._dialer.addresses.refresh_if_due(now_ns)
 
-    @property
-    def idle(self) -> int:
-        return len(self._idle)
+    def limit(self, *, connect_timeout_s: float, head_limit_bytes: int) -> None:
+        """Use other limits from now on; connections that are open keep theirs."""
+        self._dialer.timeout_s = connect_timeout_s
+        self._head_limit_bytes = head_limit_bytes
+
+    def secure(self, credentials: Kept | None, server_name: str | None) -> None:
+        self._dialer.secure(credentials, server_name)
+
+    def evict(self) -> bool:
+        """Give up the connection idle longest; False when none is."""
+        connection = self._idle.oldest()
+        if connection is None:
+            return False
+        connection.drop()
+        self._forget(connection)
+        return True
 
     def close(self) -> None:
         """Close the idle connections; busy ones close when their exchange ends."""
         self._closed = True
-        while self._idle:
-            self._idle.popleft().drop()
+        self._room.part(self)
+        while self.evict():
+            pass
 
-    def _take(self) -> "_Connection | None":
-        now_ns = monotonic_ns()
-        while self._idle:
-            connection = self._idle.pop()
-            if not connection.lost and now_ns - connection.idle_since_ns <= self._idle_ns:
-                return connection
-            connection.drop()
-        return None
-
-    async def _connect(self, exchange: Exchange) -> None:
-        origin, loop = self.origin, self._loop
+    async def _connect(self, exchange: Exchange, connection: "_Connection") -> None:
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                if origin.unix is not None:
-                    _, connection = await loop.create_unix_connection(lambda: _Connection(self), origin.unix)
-                else:
-                    _, connection = await loop.create_connection(
-                        lambda: _Connection(self), origin.host, origin.port, ssl=self._ssl
-                    )
-        except (OSError, UnicodeError):  # a name no resolver can be asked for raises the latter
-            self.open -= 1
-            exchange._end(Ending.REFUSED, monotonic_ns())
+            await self._dialer.connect(connection)
+        except CannotConnect as error:
+            self.trouble = error.why
+            self._forget(connection)
+            exchange._end(Ending.FULL if error.is_ours else Ending.REFUSED, monotonic_ns())
             return
+        self.trouble = None
         if exchange._answer is None:  # cancelled while the connection was being made
             self._give_back(connection, monotonic_ns())
             return
@@ -228,19 +260,37 @@ class Pool:
         connection.transport.writelines(pieces)
 
     def _give_back(self, connection: "_Connection", at_ns: int) -> None:
-        if self._closed or connection.lost:
+        if self._closed or connection.lost or connection in self._leaving:
             connection.drop()
             return
-        connection.idle_since_ns = at_ns
-        self._idle.append(connection)
+        head = connection._reader.head
+        if not connection.idle_since_ns and head is not None:  # its first answer: the others say the same
+            self._idle.learn(head.field(b"keep-alive"))
+        self._idle.keep(connection, at_ns)
+
+    def _moved(self, gone: set[str]) -> None:
+        """The name no longer stands for these addresses: what is connected there is used up and not again."""
+        for connection in list(self._all):
+            transport = getattr(connection, "transport", None)
+            peer = None if transport is None else transport.get_extra_info("peername")
+            if peer is None or str(peer[0]) not in gone:
+                continue
+            if connection.exchange is not None:
+                self._leaving.add(connection)
+            else:
+                connection.drop()  # `connection_lost` takes it from the idle ones
 
     def _lost(self, connection: "_Connection") -> None:
-        self.open -= 1
+        self._forget(connection)
         if connection.exchange is None:
-            try:
-                self._idle.remove(connection)
-            except ValueError:
-                pass
+            self._idle.forget(connection)
+
+    def _forget(self, connection: "_Connection") -> None:
+        """A connection is no more; told twice where it failed between being made and being used."""
+        if connection in self._all:
+            self._all.remove(connection)
+            self._leaving.discard(connection)
+            self._room.give()
 
 
 class _Connection(asyncio.Protocol):

@@ -8,6 +8,8 @@ from analysis.readers._draft import Draft
 from analysis.readers._events import EventSplitter
 from analysis.transcript import Content
 
+_MOST_BLANKS = 64 << 10
+
 
 class Reader(Protocol):
     """Reads one answer. Never raises on what an engine sends: garbage becomes the content's `error`."""
@@ -43,6 +45,7 @@ class JsonReader:
         self._body: bytearray | None = None
         self._last_ns: int | None = None
         self._streamed = False
+        self._blanks = b""  # what came before the first byte that tells
 
     def feed(self, data: bytes, at_ns: int) -> None:
         if not data:
@@ -52,9 +55,13 @@ class JsonReader:
             self._body += data
             return
         if not self._streamed:
+            if self._blanks:
+                data, self._blanks = self._blanks + data, b""
             beginning = data.lstrip()
             if not beginning:
-                return  # blank lines mean nothing before an event, and nothing before a JSON value
+                # They mean nothing before a JSON value, but before a line of an event they belong to it.
+                self._blanks = data[:_MOST_BLANKS]
+                return
             if beginning[0] in b"{[":
                 self._body = bytearray(beginning)
                 return

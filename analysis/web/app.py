@@ -23,6 +23,7 @@ def build_app(source: Source, bound: str, metrics_dir: str | None = None) -> web
     app.router.add_get("/readyz", probes.readyz)
     app.router.add_get("/metrics", probes.metrics)
     app.router.add_get("/api/status", status)
+    app.router.add_post("/api/reload", reload)
     app.router.add_get("/api/experiments", experiments)
     app.router.add_get("/api/experiments/{name}", ranking)
     app.router.add_get("/api/experiments/{name}/report.html", report_page)
@@ -48,6 +49,16 @@ async def static(request: web.Request) -> web.StreamResponse:
 async def status(request: web.Request) -> web.Response:
     """Processes, engines, experiments, inbox and logs."""
     return _json(to_json(request.app[SOURCE].status()))
+
+
+async def reload(request: web.Request) -> web.Response:
+    """Read the configuration again: 200 when it is used now, 422 with what is wrong with it when not."""
+    found = await request.app[SOURCE].reload()
+    if found is None:
+        return failure(503, "the supervisor did not answer; the log says why", "no_answer")
+    if found.get("error") is not None:
+        return failure(422, found["error"], "config_refused")
+    return _json(to_json(found))
 
 
 async def experiments(request: web.Request) -> web.Response:

@@ -60,6 +60,15 @@ def _is_address(name: str) -> bool:
     return True
 
 
+def _is_ours(request: web.Request) -> bool:
+    """Whether no page of another origin has a browser send this: a browser names the page's origin with every
+    write, and what is no browser may name none."""
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.partition("://")[2].lower() != request.headers.get("Host", "").lower():
+        return False
+    return request.headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+
+
 def guard(bound: str) -> Middleware:
     """Middleware for a server bound to the host `bound`."""
 
@@ -68,6 +77,9 @@ def guard(bound: str) -> Middleware:
         if not host_allowed(request.headers.get("Host", ""), bound):
             text = "this Host is not one of this server's names; use its IP address or localhost"
             return failure(403, text, "host_not_allowed")
+        if request.method not in ("GET", "HEAD") and not _is_ours(request):
+            text = "another site's page may not do this; send it without an Origin, as curl does"
+            return failure(403, text, "origin_not_allowed")
         try:
             return await handler(request)
         except web.HTTPNotFound:

@@ -77,6 +77,7 @@ class _Own(Collector):
         yield from self._experiments()
 
     def _process(self) -> Iterator[Metric]:
+        yield from self._config()
         frames = CounterMetricFamily(
             "shadowlane_analysis_frames", "Observation frames taken, by kind.", labels=["kind"]
         )
@@ -98,6 +99,39 @@ class _Own(Collector):
         yield GaugeMetricFamily(
             "shadowlane_analysis_inbox_frames", "Frames not yet worked on.", value=waiting
         )
+
+    def _config(self) -> Iterator[Metric]:
+        config = self._status.get("config") or {}
+        if not config:
+            return
+        reloads = CounterMetricFamily(
+            "shadowlane_config_reloads", "New configurations read, by what came of them.", labels=["outcome"]
+        )
+        for what in ("applied", "unchanged", "refused"):
+            reloads.add_metric([what], config["reloads"].get(what, 0))
+        yield reloads
+        yield GaugeMetricFamily(
+            "shadowlane_config_ok",
+            "1 while the last configuration read is the one in use, 0 after one was refused.",
+            value=float(config["error"] is None),
+        )
+        yield GaugeMetricFamily(
+            "shadowlane_config_generation",
+            "The number of the configuration in use.",
+            value=config["generation"],
+        )
+        found = GaugeMetricFamily(
+            "shadowlane_discovered_engines", "Engines in use that discovery found.", labels=["fleet"]
+        )
+        failing = GaugeMetricFamily(
+            "shadowlane_discovery_failing",
+            "1 while a fleet's source gives no usable answer.",
+            labels=["fleet"],
+        )
+        for fleet, source in self._status.get("discovery", {}).items():
+            found.add_metric([fleet], source["engines"])
+            failing.add_metric([fleet], float(source["error"] is not None))
+        yield from (found, failing)
 
     def _experiments(self) -> Iterator[Metric]:
         pairs = GaugeMetricFamily(

@@ -14,6 +14,9 @@ class Source(Protocol):
     def not_ready(self) -> list[str]:
         """Why traffic should not be sent here; empty when it may be."""
 
+    async def reload(self) -> dict[str, Any] | None:
+        """Have the configuration read again: what came of it; None when nobody says."""
+
     def names(self) -> list[str]:
         """The experiments' names."""
 

@@ -9,6 +9,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from config import schema
+from config.base import Strict
 from config.explain import keys, nested
 from config.load import load
 
@@ -17,7 +18,7 @@ KEYS = {"PRODUCTION_KEY": "sk-production-1", "SPARE_KEY": "sk-spare-2"}
 MODELS = [
     kind
     for kind in vars(schema).values()
-    if isinstance(kind, type) and issubclass(kind, schema.Strict) and kind is not schema.Strict
+    if isinstance(kind, type) and issubclass(kind, Strict) and kind is not Strict
 ]
 
 

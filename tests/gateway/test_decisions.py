@@ -55,13 +55,16 @@ def request(*headers: tuple[bytes, bytes]) -> RequestHead:
     return RequestHead(b"POST", b"/v1/x", list(headers), names, "1.1", True, None, False, False)
 
 
-def to_engine(*headers: tuple[bytes, bytes], credential: bytes | None = None) -> bytes:
+def to_engine(
+    *headers: tuple[bytes, bytes], credential: bytes | None = None, trusted: bool = False
+) -> bytes:
     return head.to_engine(
         request(*headers),
         target=b"/v1/x",
         authority=b"e:1",
         credential=credential,
         peer=b"9.9.9.9",
+        trusted=trusted,
     )
 
 
@@ -106,7 +109,7 @@ def test_fields_named_by_connection_are_hop_by_hop_too() -> None:
 
 
 def test_forwarding_fields_are_added_to_what_is_there() -> None:
-    made = to_engine((b"X-Forwarded-For", b"1.1.1.1"), (b"Via", b"1.1 edge"))
+    made = to_engine((b"X-Forwarded-For", b"1.1.1.1"), (b"Via", b"1.1 edge"), trusted=True)
     assert (
         b"\r\nx-forwarded-for: 1.1.1.1, 9.9.9.9\r\n" in made
         and b"\r\nvia: 1.1 edge, 1.1 shadowlane\r\n" in made
@@ -257,3 +260,28 @@ def test_what_is_not_a_top_level_string_is_not_a_models_name() -> None:
         b"[]",
     ):
         assert model_name.find(body) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"a","x":{"model":"no"},"model":"b"}',
+        b'{"model":"a","mod\\u0065l":"b"}',
+        b'{"\\u006dodel":"b"}',
+        b'{"model":{"a":[1]},"model":"b"}',
+        b'{"x":"model","y":["model"],"model" : "b" }',
+    ],
+)
+def test_of_several_names_the_last_counts_as_it_does_for_engines(body: bytes) -> None:
+    found = model_name.find(body)
+    assert found is not None and found.name == json.loads(body)["model"] == "b"
+    assert json.loads(model_name.renamed(body, "c"))["model"] == "c"
+
+
+@pytest.mark.parametrize(
+    "unit", [b'\\"', b'"', b"{", b"[]", b'"",', b"\\", b'"model"', b'"model":"x",', b'"mod\\u0065l":"x",']
+)
+def test_looking_for_the_name_takes_time_in_proportion(unit: bytes) -> None:
+    """Megabytes of it; what takes its square would take an hour and meet the suite's time limit."""
+    for start in (b'{"a":"', b'{"a":', b"{"):
+        model_name.find(start + unit * (2_000_000 // len(unit)))

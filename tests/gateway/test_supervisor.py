@@ -144,7 +144,7 @@ def test_a_second_signal_does_not_wait_for_the_grace() -> None:
         assert running.ended() == 1
 
 
-def test_hangup_ends_nothing() -> None:
+def test_a_hangup_ends_nothing() -> None:
     with program(supervisor(polite("worker-0"))) as running:
         running.line("UP")
         os.kill(running.pid, signal.SIGHUP)

@@ -203,7 +203,7 @@ def test_beyond_its_bound_and_after_its_close_a_pool_refuses() -> None:
             first, second = Heard(), Heard()
             pool.send(ASK, first)
             pool.send(ASK, second)
-            assert await second.ending() is Ending.REFUSED
+            assert await second.ending() is Ending.FULL
             assert await first.ending() is Ending.COMPLETE
             pool.close()
             await until(lambda: pool.open == 0)
@@ -266,7 +266,7 @@ def test_a_connection_lost_before_its_exchange_began_ends_it() -> None:
                     await asyncio.sleep(0.02)
                     return transport, protocol
 
-            pool._loop = Losing()  # type: ignore[assignment]
+            pool._dialer._loop = Losing()  # type: ignore[assignment]
             pool.send(ASK, heard)
             assert await heard.ending() is Ending.CUT and pool.open == 0
 

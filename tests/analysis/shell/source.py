@@ -17,6 +17,9 @@ class Still:
         reasons: list[str] = self._status["ready"]["reasons"]
         return reasons
 
+    async def reload(self) -> dict[str, Any] | None:
+        return {"generation": 2, "reloads": {"applied": 1}, "error": None, "trouble": {}}
+
     def names(self) -> list[str]:
         return [spec["name"] for spec in self._status["experiments"]]
 

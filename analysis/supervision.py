@@ -1,0 +1,41 @@
+"""What the supervisor tells this process of the configuration, and how it is asked to read it again."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+
+class Supervision:
+    """The supervisor's last word.  `say(kind, body)` sends it a message; False when it does not hear."""
+
+    def __init__(self, say: Callable[[str, bytes], bool]) -> None:
+        self._say = say
+        self._changed = asyncio.Event()
+        self.state: dict[str, Any] = {}
+
+    def told(self, body: bytes) -> None:
+        """The supervisor's state has changed."""
+        self.state = json.loads(body)
+        self._changed.set()
+
+    @property
+    def draining(self) -> bool:
+        """Whether the gateway was told to end."""
+        return bool(self.state.get("draining"))
+
+    async def reload(self, within_s: float) -> dict[str, Any] | None:
+        """Have the configuration read again; what came of it, or None when there was no answer in time."""
+        token = secrets.token_hex(8)
+        if not self._say("reload", token.encode()):
+            return None
+        try:
+            async with asyncio.timeout(within_s):
+                while token not in self.state.get("answered", ()):
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return None
+        found: dict[str, Any] = self.state["config"]
+        return found

@@ -1,0 +1,61 @@
+"""How the benchmarks say what they found: medians of rounds, ratios with their interval, tables."""
+
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_RESAMPLES = 4000
+_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A median over rounds and its 95 % bootstrap interval."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+def median(values: Sequence[float]) -> Estimate:
+    """The median over rounds; the rounds are resampled."""
+    rng = random.Random(_SEED)
+    found = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(_RESAMPLES))
+    return Estimate(statistics.median(values), found[int(_RESAMPLES * 0.025)], found[int(_RESAMPLES * 0.975)])
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """The median of the rounds' ratios: both values of a ratio are of one round, minutes of drift cancel."""
+    return _paired(ours, theirs, lambda a, b: a / b)
+
+
+def difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """The median of the rounds' differences."""
+    return _paired(ours, theirs, lambda a, b: a - b)
+
+
+def _paired(
+    ours: Sequence[float], theirs: Sequence[float], join: Callable[[float, float], float]
+) -> Estimate:
+    return median([join(a, b) for a, b in zip(ours, theirs, strict=True)])
+
+
+def verdict(found: Estimate, bound: float) -> str:
+    """Whether the whole interval, a part of it or nothing of it keeps to the bound."""
+    if found.high <= bound:
+        return "holds"
+    return "undecided" if found.low <= bound else "does not hold"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they must be; the first to the left, the others to the right."""
+    widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]
+    lines = []
+    for row in [header, *rows]:
+        cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *cells[1:]]).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,164 @@
+"""Where the benchmarks play: engines and proxies started side by side, on two cores, ended at the end."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import procfs
+from bench.load import Load, Programs
+from bench.proxies import Proxy, admin_port
+
+LOAD_CORE, PROXY_CORE = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A proxy that serves.  `process` is None for no proxy at all: the engine itself."""
+
+    name: str
+    port: int
+    process: "subprocess.Popen[bytes] | None"
+
+    @property
+    def pids(self) -> list[int]:
+        """All its processes."""
+        return [] if self.process is None else procfs.tree(self.process.pid)
+
+    def part(self, name: str) -> int:
+        """The process id of a gateway's worker, shadow, analysis or supervisor."""
+        assert self.process is not None
+        return procfs.parts(self.process.pid)[name]
+
+    def metric(self, name: str) -> float:
+        """The sum of a gateway's series of this name."""
+        return sum(value for series, value in scrape(self.port).items() if series.partition("{")[0] == name)
+
+
+class Stage:
+    """Engines, and what stands in front of them.  Use `staged`."""
+
+    def __init__(self, undo: ExitStack, directory: Path) -> None:
+        self._undo = undo
+        self._directory = directory
+        self.programs = Programs(directory)
+        self.engine_pids: list[int] = []
+
+    def engines(self, count: int, gap_ms: float = 10.0) -> list[int]:
+        """Start one engine that listens on `count` ports."""
+        ports = free_ports(count)
+        process = self.programs.engine(ports, gap_ms)
+        self._undo.callback(_end, process)
+        self.engine_pids.append(process.pid)
+        procfs.pin([process.pid], LOAD_CORE)
+        return ports
+
+    def start(self, proxy: Proxy, engines: Sequence[int], *, pinned: bool = True) -> Running:
+        """Start a proxy and wait until it answers a request."""
+        directory = self._directory / re.sub(r"\W", "-", f"{proxy.name}-{time.monotonic_ns()}")
+        directory.mkdir()
+        port = free_ports(1)[0]
+        env = {**os.environ, **proxy.env}
+        with (directory / "output").open("wb") as output:
+            process = subprocess.Popen(
+                proxy.argv(directory, port, engines), env=env, stdout=output, stderr=output
+            )
+        self._undo.callback(_end, process)
+        running = Running(proxy.name, port, process)
+        until(lambda: self._answers(running, directory / "output"), f"{proxy.name} to answer")
+        if proxy.has_admin:
+            until(lambda: _listens(admin_port(port)), f"{proxy.name}'s admin server")
+        if pinned:
+            time.sleep(0.5)  # children that are still being started would keep the supervisor's cores
+            procfs.pin(running.pids, PROXY_CORE)
+        return running
+
+    def _answers(self, running: Running, output: Path) -> bool:
+        assert running.process is not None
+        if running.process.poll() is not None:
+            said = output.read_text(errors="replace")[-800:]
+            raise SystemExit(f"{running.name} ended with status {running.process.returncode}:\n{said}")
+        if not _listens(running.port):
+            return False
+        return self.programs.run(running.port, Load(1, 5.0, 1), strict=False).bad == 0
+
+    def stop(self, running: Running) -> None:
+        """End a proxy before the stage ends."""
+        if running.process is not None:
+            _end(running.process)
+
+
+@contextmanager
+def staged() -> Iterator[Stage]:
+    """A stage.  Everything on it has ended when this ends."""
+    with ExitStack() as undo:
+        directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-bench"))
+        yield Stage(undo, Path(directory))
+
+
+def free_ports(n: int) -> list[int]:
+    """Ports of loopback that nobody listens on, each with a free next one.
+
+    They lie below those that the kernel gives to clients, which else might take one before it is used.
+    """
+    ports: list[int] = []
+    port = 10_000 + os.getpid() % 5000 * 4 if not _given else _given[-1] + 2
+    while len(ports) < n:
+        if all(_is_free(one) for one in (port, admin_port(port))):
+            ports.append(port)
+            _given.append(port)
+        port += 2
+    return ports
+
+
+_given: list[int] = []
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def scrape(port: int) -> dict[str, float]:
+    """Every series of the gateway that listens on `port`, by its name with labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{admin_port(port)}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    found = (line.rpartition(" ") for line in lines if line and not line.startswith("#"))
+    return {name: float(value) for name, _, value in found}
+
+
+def until(true: Callable[[], bool], what: str, patience_s: float = 60.0) -> None:
+    """Wait until something becomes true."""
+    end_s = time.monotonic() + patience_s
+    while not true():
+        if time.monotonic() > end_s:
+            raise SystemExit(f"waited {patience_s:.0f} s in vain for {what}")
+        time.sleep(0.1)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,1 @@
+"""Fuzzing of everything that reads bytes from outside: the laws, the seeds, and bounded runs."""

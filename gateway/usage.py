@@ -1,0 +1,204 @@
+"""How many tokens did an answer take, as its engine says at the answer's end?
+
+Looked for once, in the last few reads; nothing is done per read.  What no engine said is None, never 0.  The
+member is decoded where it stands in the document, so that text a model wrote, or a schema a client sent that
+is echoed, is never taken for it.
+"""
+
+import re
+from collections.abc import Iterable, MutableMapping
+from typing import Final
+
+import msgspec
+
+# Beyond this a document is not decoded as a whole: vectors and logprobs are long, and the counts stand apart.
+_WHOLE_BYTES: Final = 32 << 10
+_OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
+_FLAT: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens|generated_tokens)"\s*:\s*(\d+)')
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens of one answer.  `prompt_tokens` includes those that were cached."""
+
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+def usage(last_reads: Iterable[bytes], is_events: bool, first_read: bytes = b"") -> Usage | None:
+    """What an answer says of its tokens; None when it says nothing.
+
+    `last_reads` are its last few pieces, oldest first.  `first_read` is of use for Anthropic's events only:
+    some engines tell the prompt's tokens in the first event and nowhere else.
+    """
+    tail = b"".join(last_reads)
+    told = _in_events(tail) if is_events else _in_document(tail)
+    if told is not None and told.prompt_tokens is None and is_events:
+        begun = _in_events(tail, b'"message_start"') or _in_events(first_read, b'"message_start"')
+        if begun is not None:
+            return Usage(begun.prompt_tokens, begun.cached_tokens, told.completion_tokens)
+    return told
+
+
+def count(counts: MutableMapping[tuple[str, ...], int], fleet: str, told: Usage) -> None:
+    """Add an answer's tokens to the fleet's counters."""
+    if told.prompt_tokens is not None:
+        counts["prompt_tokens", fleet] = counts.get(("prompt_tokens", fleet), 0) + told.prompt_tokens
+    if told.cached_tokens is not None:
+        counts["cached_tokens", fleet] = counts.get(("cached_tokens", fleet), 0) + told.cached_tokens
+    if told.completion_tokens is not None:
+        key = ("completion_tokens", fleet)
+        counts[key] = counts.get(key, 0) + told.completion_tokens
+
+
+_Count = int | float | None
+
+
+class _Details(msgspec.Struct, gc=False):
+    cached_tokens: _Count = None
+
+
+class _Told(msgspec.Struct, gc=False):
+    """`usage` in every API's words, SGLang's `meta_info`, TGI's `details` and llama.cpp's `timings`."""
+
+    prompt_tokens: _Count = None
+    completion_tokens: _Count = None
+    input_tokens: _Count = None
+    output_tokens: _Count = None
+    cached_tokens: _Count = None
+    prompt_tokens_details: _Details | None = None
+    input_tokens_details: _Details | None = None
+    cache_read_input_tokens: _Count = None
+    cache_creation_input_tokens: _Count = None
+    generated_tokens: _Count = None
+    cache_n: _Count = None
+    prompt_n: _Count = None
+    predicted_n: _Count = None
+
+
+class _Inner(msgspec.Struct, gc=False):
+    usage: _Told | None = None
+
+
+class _Answer(msgspec.Struct, gc=False):
+    """The places where counts stand: at the top, in Responses' `response`, in Messages' `message`."""
+
+    usage: _Told | None = None
+    response: _Inner | None = None
+    message: _Inner | None = None
+    meta_info: _Told | None = None
+    details: _Told | None = None
+    timings: _Told | None = None
+
+
+_decode: Final = msgspec.json.Decoder(_Answer).decode
+_decode_told: Final = msgspec.json.Decoder(_Told).decode
+_decode_batch: Final = msgspec.json.Decoder(list[_Answer]).decode
+_ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _in_events(tail: bytes, marker: bytes = b"") -> Usage | None:
+    """The counts of the last event that has any; those of one that holds `marker`, if given."""
+    at = len(tail)
+    while (at := max(tail.rfind(b'_tokens"', 0, at), tail.rfind(b'"predicted_n"', 0, at))) >= 0:
+        start = tail.rfind(b"\n", 0, at) + 1
+        end = tail.find(b"\n", at)
+        line = tail[start:] if end < 0 else tail[start:end]
+        if marker in line and (told := _in_line(line)) is not None:
+            return told
+        at = start
+    return None
+
+
+def _in_line(line: bytes) -> Usage | None:
+    at = line.find(b"{")
+    if not line.startswith(b"data:") or at < 0 or len(line) > _WHOLE_BYTES:
+        return _anywhere(line)  # the event began before the reads that are left
+    try:
+        return _counts(_decode(line[at:].rstrip()))
+    except _ERRORS:
+        return None
+
+
+def _in_document(tail: bytes) -> Usage | None:
+    if len(tail) <= _WHOLE_BYTES:
+        try:
+            if tail[:1] == b"[":
+                return _sum([_counts(one) for one in _decode_batch(tail)])
+            return _counts(_decode(tail))
+        except _ERRORS:
+            pass
+    return _anywhere(tail[:1024]) or _anywhere(tail[-_WHOLE_BYTES:])
+
+
+def _anywhere(part: bytes) -> Usage | None:
+    """The last counts in a part of a document."""
+    found = _OBJECT.findall(part)
+    if found:
+        try:
+            return _said(_decode_told(found[-1]))
+        except _ERRORS:
+            return None
+    at = part.rfind(b'"meta_info"')
+    if at < 0:
+        return None
+    flat = {name: int(number) for name, number in _FLAT.findall(part, at)}
+    if not flat:
+        return None
+    return Usage(flat.get(b"prompt_tokens"), flat.get(b"cached_tokens"), flat.get(b"completion_tokens"))
+
+
+def _counts(answer: _Answer) -> Usage | None:
+    told = answer.usage
+    if told is None and answer.response is not None:
+        told = answer.response.usage
+    if told is None and answer.message is not None:
+        told = answer.message.usage
+    for one in (told, answer.meta_info, answer.timings, answer.details):
+        if one is not None and (said := _said(one)) is not None:
+            return said
+    return None
+
+
+def _said(told: _Told) -> Usage | None:
+    prompt, cached, completion = told.prompt_tokens, told.cached_tokens, told.completion_tokens
+    details = told.prompt_tokens_details or told.input_tokens_details
+    if cached is None and details is not None:
+        cached = details.cached_tokens
+    if prompt is None and told.input_tokens is not None:
+        prompt = told.input_tokens
+        if told.cache_read_input_tokens is not None:  # Anthropic's input_tokens are those not cached
+            cached = told.cache_read_input_tokens
+            prompt += cached + (told.cache_creation_input_tokens or 0)
+    if prompt is None and told.prompt_n is not None:
+        cached = told.cache_n
+        prompt = told.prompt_n + (cached or 0)
+    if completion is None:
+        completion = _first(told.output_tokens, told.predicted_n, told.generated_tokens)
+    if prompt is None and completion is None:
+        return None
+    return Usage(_whole(prompt), _whole(cached), _whole(completion))
+
+
+def _first(*counts: _Count) -> _Count:
+    return next((one for one in counts if one is not None), None)
+
+
+def _whole(tokens: _Count) -> int | None:
+    return int(tokens) if tokens is not None and 0 <= tokens < 1 << 40 else None
+
+
+def _sum(parts: list[Usage | None]) -> Usage | None:
+    told = [one for one in parts if one is not None]
+    if not told:
+        return None
+    return Usage(
+        _total(one.prompt_tokens for one in told),
+        _total(one.cached_tokens for one in told),
+        _total(one.completion_tokens for one in told),
+    )
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [one for one in counts if one is not None]
+    return sum(known) if known else None

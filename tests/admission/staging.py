@@ -1,0 +1,144 @@
+"""A gateway's admission without a gateway: workers that share one table, a clock that is set by hand."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from gateway.admission.admit import Admission
+from gateway.admission.keys import Key, hashed
+from gateway.admission.refusal import Refused
+from gateway.admission.table import Table
+from gateway.admission.ticket import Ticket
+from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
+
+SECOND = 1_000_000_000
+EVERYONE = "everyone"
+
+
+@dataclass
+class FakeEngine:
+    """An engine as admission sees it."""
+
+    id: int
+    up: bool = True
+
+
+@dataclass
+class Bell:
+    """Remembers whom it rang."""
+
+    rung: list[int] = field(default_factory=list)
+    waited: int = 0
+
+    def ring(self, worker: int) -> None:
+        self.rung.append(worker)
+
+    def waits(self) -> None:
+        self.waited += 1
+
+
+@dataclass
+class Told:
+    """What `on_turn` said, in order."""
+
+    turns: list[tuple[Ticket, Refused | None]] = field(default_factory=list)
+
+    def __call__(self, ticket: Ticket, refused: Refused | None) -> None:
+        self.turns.append((ticket, refused))
+
+    @property
+    def running(self) -> list[Ticket]:
+        return [ticket for ticket, refused in self.turns if refused is None]
+
+    @property
+    def refused(self) -> list[str]:
+        return [refused.reason for _ticket, refused in self.turns if refused is not None]
+
+
+def key(name: str, slot: int, **limits: object) -> KeySpec:
+    """A key whose text is "sl-" and its name."""
+    return KeySpec(name, slot, hashed(f"sl-{name}"), **limits)  # type: ignore[arg-type]
+
+
+def spec(
+    keys: Sequence[KeySpec] = (KeySpec("anonymous", 0),),
+    rooms: Sequence[RoomSpec] = (RoomSpec("m"),),
+    everyone: dict[str, object] | None = None,
+    **more: object,
+) -> AdmissionSpec:
+    slots = len(keys) + 2
+    whole = KeySpec(EVERYONE, slots, **(everyone or {}))  # type: ignore[arg-type]
+    return AdmissionSpec(tuple(keys), whole, tuple(rooms), slots, **more)  # type: ignore[arg-type]
+
+
+class Stage:
+    """Workers over one table."""
+
+    def __init__(self, told: AdmissionSpec, path: Path, workers: int, engines: int) -> None:
+        self.spec = told
+        self.path = path
+        self.now_ns = 1_000 * SECOND
+        self.engines = [
+            [FakeEngine(fleet * engines + e) for e in range(engines)] for fleet in range(len(told.rooms))
+        ]
+        self.table = Table.create(path, workers, len(told.rooms), engines * len(told.rooms), told.key_slots)
+        self.tables = [Table.open(path) for _ in range(workers)]
+        self.bells = [Bell() for _ in range(workers)]
+        self.counts: list[dict[tuple[str, ...], int]] = [{} for _ in range(workers)]
+        self.workers = [self.start(worker) for worker in range(workers)]
+
+    def start(self, worker: int) -> Admission:
+        table, bell, counts = self.tables[worker], self.bells[worker], self.counts[worker]
+        return Admission(self.spec, table, worker, self.engines, bell, counts)
+
+    def known(self, name: str | None, worker: int = 0) -> Key:
+        found = self.workers[worker].identify(b"" if name is None else f"Bearer sl-{name}".encode())
+        assert found is not None
+        return found
+
+    def ask(
+        self, told: Told, name: str | None = None, *, worker: int = 0, fleet: int = 0, tokens: int = 0,
+        body_bytes: int = 100, priority: bytes = b"",
+    ) -> Ticket | Refused:  # fmt: skip
+        return self.workers[worker].ask(
+            self.known(name, worker),
+            fleet,
+            prompt_bytes=tokens * 4,
+            body_bytes=body_bytes,
+            priority=priority,
+            at_ns=self.now_ns,
+            on_turn=told,
+        )
+
+    def admitted(self, told: Told, name: str | None = None, **how: object) -> Ticket:
+        ticket = self.ask(told, name, **how)  # type: ignore[arg-type]
+        assert isinstance(ticket, Ticket), ticket
+        return ticket
+
+    def reason(self, told: Told, name: str | None = None, **how: object) -> str:
+        refused = self.ask(told, name, **how)  # type: ignore[arg-type]
+        assert isinstance(refused, Refused), refused
+        return refused.reason
+
+    def later(self, seconds: float) -> None:
+        self.now_ns += int(seconds * SECOND)
+
+    def poll(self) -> None:
+        for worker in self.workers:
+            worker.poll(self.now_ns)
+
+    def leases(self) -> list[int]:
+        return [held for worker in range(len(self.workers)) for held in self.table.leases(worker)]
+
+
+@contextmanager
+def stage(told: AdmissionSpec, *, workers: int = 1, engines: int = 2) -> Iterator[Stage]:
+    with TemporaryDirectory() as folder:
+        made = Stage(told, Path(folder) / "admission.bin", workers, engines)
+        try:
+            yield made
+        finally:
+            for table in (made.table, *made.tables):
+                table.close()

@@ -1,0 +1,114 @@
+"""Which kept connection may carry another request: not too old, and not ended meanwhile."""
+
+import re
+import select
+from collections import deque
+from time import monotonic_ns
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+# A connection idle for less is taken unasked: in a busy pool the question would cost more than the rare loss,
+# which ends in a repeat anyway.  One idle for longer belongs to a pool that has the time.
+_LOOKED_AFTER_NS: Final = 10_000_000
+_LONGEST_S: Final = 60.0
+_TIMEOUT: Final = re.compile(rb"(?i)(?:^|[\s,;])timeout\s*=\s*\"?(\d{1,6})")
+
+
+class Keepable(Protocol):
+    """A connection between two exchanges."""
+
+    idle_since_ns: int
+    lost: bool
+    transport: Any
+
+    def drop(self) -> None: ...
+
+
+C = TypeVar("C", bound=Keepable)
+
+
+class Idle(Generic[C]):
+    """Idle connections to one engine; the one used last is used next, so that surplus ones grow old.
+
+    They are retired before the engine's own limit, because a request sent into a closing connection is
+    lost: after `idle_s`, or what the engine promises (see `learn`).
+    """
+
+    __slots__ = ("_kept", "_limit_ns", "_poll")
+
+    def __init__(self, idle_s: float) -> None:
+        self._limit_ns = int(idle_s * 1e9)
+        self._kept: deque[C] = deque()
+        self._poll = select.poll()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def learn(self, keep_alive: bytes) -> None:
+        """Take the limit from an answer's `Keep-Alive` field, where it tells one."""
+        promised_s = promised_idle_s(keep_alive)
+        if promised_s is not None:
+            self._limit_ns = int(promised_s * 1e9)
+
+    def keep(self, connection: C, at_ns: int) -> None:
+        connection.idle_since_ns = at_ns
+        self._kept.append(connection)
+
+    def take(self) -> C | None:
+        """A connection to use now; those found unusable are dropped."""
+        kept = self._kept
+        if not kept:
+            return None
+        now_ns = monotonic_ns()
+        while kept:
+            connection = kept.pop()
+            idle_ns = now_ns - connection.idle_since_ns
+            if (
+                not connection.lost
+                and idle_ns <= self._limit_ns
+                and (idle_ns < _LOOKED_AFTER_NS or self._is_quiet(connection))
+            ):
+                return connection
+            connection.drop()
+        return None
+
+    def retire(self, now_ns: int) -> None:
+        """Drop those past their time."""
+        kept = self._kept
+        while kept and now_ns - kept[0].idle_since_ns > self._limit_ns:
+            kept.popleft().drop()
+
+    def oldest(self) -> C | None:
+        """The one idle longest, no longer kept here."""
+        return self._kept.popleft() if self._kept else None
+
+    def forget(self, connection: C) -> None:
+        """It was lost; not an error when it is not here."""
+        try:
+            self._kept.remove(connection)
+        except ValueError:
+            pass
+
+    def _is_quiet(self, connection: C) -> bool:
+        """Ask the kernel whether anything came: an end that the loop has not told of yet, or words unasked.
+
+        0.5 us; a peeking read that finds nothing takes 1.5.
+        """
+        descriptor: int = connection.transport.get_extra_info("socket").fileno()
+        if descriptor < 0:
+            return False
+        self._poll.register(descriptor, select.POLLIN)
+        heard = self._poll.poll(0)
+        self._poll.unregister(descriptor)
+        return not heard
+
+
+def promised_idle_s(keep_alive: bytes) -> float | None:
+    """How long a connection may lie idle by the `Keep-Alive` field of an answer, with time to spare.
+
+    A second less than promised, or a fifth where that is less; at most a minute; None where it says nothing.
+    """
+    found = _TIMEOUT.search(keep_alive)
+    if found is None:
+        return None
+    promised_s = float(found[1])
+    return min(_LONGEST_S, max(promised_s - 1.0, promised_s * 0.8))
