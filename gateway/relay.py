@@ -8,8 +8,9 @@ has been passed on, and never after.
 from typing import TYPE_CHECKING
 
 import routing.prompt
-from gateway import head, model_name
+from gateway import decode_body, head, model_name
 from gateway.attempt import Attempt
+from gateway.decode_body import Decoded
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
@@ -34,6 +35,7 @@ class Relay:
         "_body_bytes",
         "_choice_made",
         "_client",
+        "_decoded",
         "_pieces",
         "_service",
         "_stale_again",
@@ -81,6 +83,7 @@ class Relay:
         self._tried: tuple[int, ...] = ()
         self._stale_again = True
         self._choice_made = False
+        self._decoded: Decoded | None = None  # of a compressed body, as far as it is read
 
     # What the client sends
 
@@ -151,9 +154,17 @@ class Relay:
         """Read the prompt and find its fleet; False when the request was refused."""
         request, body, service = self.head, self.body, self._service
         model: str | None = None
-        if body and request.method == b"POST" and not request.field(b"content-encoding"):
+        if body and request.method == b"POST":
+            if b"content-encoding" in request.names and (applied := decode_body.codings(request)):
+                try:
+                    self._decoded = decode_body.decoded(applied, body, service.limits.read_bytes)
+                except decode_body.Undecodable as error:
+                    kind = "invalid_request_error"
+                    self._refuse(error.status, kind, error.reason, Outcome.CLIENT_ERROR, "unreadable")
+                    return False
+                body = self._decoded.body
             content_type = request.field(b"content-type")
-            if model_name.is_form(content_type):
+            if model_name.is_form(content_type) or (self._decoded is not None and not self._decoded.whole):
                 found = model_name.find(body, content_type)
                 model = found.name if found is not None else None
             else:
@@ -201,7 +212,9 @@ class Relay:
         start = b"".join(self._pieces)
         request = self.head
         is_read = request.method == b"POST"
-        found = model_name.find(start, request.field(b"content-type")) if is_read else None
+        applied = decode_body.codings(request)
+        read = decode_body.beginning(applied, start, self._service.limits.read_bytes) if applied else start
+        found = model_name.find(read, request.field(b"content-type")) if is_read else None
         if not self._find_fleet(found.name if found is not None else None):
             return
         self._pieces = []
@@ -226,6 +239,8 @@ class Relay:
         spec = engine.spec
         given_bytes = len(body)
         if spec.model is not None:
+            if self._decoded is not None and self._decoded.whole:
+                request, body = decode_body.plain(request), self._decoded.body
             body = model_name.renamed(body, spec.model, request.field(b"content-type"))
         if start is None:
             framing = (
@@ -274,13 +289,16 @@ class Relay:
         ):
             assert self.fleet is not None and self.body is not None
             target = self.head.target.decode("latin-1")
+            headers, body = self.head.headers, self.body
+            if self._decoded is not None:
+                headers, body = decode_body.plain(self.head).headers, self._decoded.body
             self.copy = service.lane.copied(
                 self.fleet.spec.model,
                 self.id,
                 self.asked.path,
                 target,
-                self.head.headers,
-                self.body,
+                headers,
+                body,
                 self.prompt,
                 self.received_ns,
                 attempt.sent_ns,
