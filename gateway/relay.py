@@ -85,6 +85,11 @@ class Relay:
         self._choice_made = False
         self._decoded: Decoded | None = None  # of a compressed body, as far as it is read
 
+    @property
+    def upload(self) -> tuple[int, int]:
+        """How many bytes of the body came, and how many of them wait here for the rest."""
+        return self._body_bytes, self._body_bytes if self._pieces else 0
+
     # What the client sends
 
     def body_came(self, piece: bytes) -> None:
@@ -377,11 +382,11 @@ class Relay:
         if self.reply.head_sent:
             self.reply.cut(why)
             return
-        status = _FAILED_STATUS.get(ending, 502)
+        status, kind = _FAILED_STATUS.get(ending, 502), "upstream_" + ending.value
+        if ending is Ending.REFUSED and self.fleet is not None and not self.fleet.is_up:
+            status, kind, why = 503, "service_unavailable", f"no engine of {self.fleet.name} is available"
         again_s = 1 if status == 503 else None
-        self._client.refuse(
-            status, "upstream_" + ending.value, why, None, retry_after_s=again_s, request=self.head
-        )
+        self._client.refuse(status, kind, why, None, retry_after_s=again_s, request=self.head)
         self._client.answered(close=self._client.is_unread)
 
     def _no_engine(self) -> None:
