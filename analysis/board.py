@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
+from analysis import errors
 from analysis.course import Course, MalformedError
 from analysis.inbox import Frame, Inbox, Peer
 from analysis.roster import Roster
@@ -158,7 +159,7 @@ class Board:
     def _refused(self, course: Course, frame: Frame, reason: str, error: Exception) -> None:
         if frame.kind == "pair":
             course.lost(reason)
-        self._notice(reason, experiment=course.spec.name, frame=frame.kind, error=repr(error)[:300])
+        self._notice(reason, experiment=course.spec.name, frame=frame.kind, error=errors.told(error))
 
     def _tell_phase(self, course: Course) -> None:
         now = (course.phase, course.epoch)
@@ -193,7 +194,7 @@ class Board:
             return await self._run(course.ranking)
         except Exception as error:
             self.inbox.dropped["ranking_failed"] += 1
-            self._notice("ranking_failed", experiment=name, error=repr(error)[:300])
+            self._notice("ranking_failed", experiment=name, error=errors.told(error))
             raise
 
     def not_ready(self) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from analysis import errors
 from analysis.ledger import Ledger
 from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.ranking import Trial
@@ -120,7 +121,7 @@ class Course:
             values = _shifted(self._measured(frame), self._shift_ns).to_map()
             record = PairRecord.from_map(values)  # what a replay will see: no log holds what it cannot read
         except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
-            raise MalformedError(repr(error)) from error
+            raise MalformedError(errors.told(error)) from error
         calibrated = self._trial.calibration is not None
         self._trial.add(record)
         self._append("pair", values)
@@ -139,7 +140,7 @@ class Course:
             dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
             self._ledger.take(int(frame["admitted"]), int(frame["paired"]), dropped)
         except (KeyError, TypeError, ValueError) as error:
-            raise MalformedError(repr(error)) from error
+            raise MalformedError(errors.told(error)) from error
         books = self._ledger.books()
         if books == before:
             if self._log is not None and self._log.waiting:

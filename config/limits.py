@@ -38,6 +38,17 @@ class Limits(Strict):
     retries: Annotated[Count, Field(ge=0, le=16)] = Field(
         default=2, description="Further engines tried when one refuses before its first event."
     )
+    retry_share: Annotated[float, BeforeValidator(number), Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.2, description="Retries of all requests together, as a share of the last seconds' traffic."
+    )
+    retry_per_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=1e6, allow_inf_nan=False)] = Field(
+        default=10.0, description="Retries a second that a worker may make besides, however little traffic."
+    )
+    retry_wait_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=60, allow_inf_nan=False)] = Field(
+        default=2.0,
+        description="A request that every engine refused waits up to this for one that named a time"
+        " (Retry-After).",
+    )
     hold_head_ms: Annotated[float, BeforeValidator(number), Field(ge=0, le=60_000, allow_inf_nan=False)] = (
         Field(
             default=250.0,

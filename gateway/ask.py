@@ -1,13 +1,12 @@
 """What a request's head asks for, worked out once for all requests of a connection that have the same head."""
 
-from gateway import head, model_name, paths
+from gateway import decode_body, head, model_name, paths
+from gateway.request_id import request_id
 from gateway.service import Service
 from mirror.headers import is_copy
 from wire.http1 import RequestHead
 from wire.response import ResponseHead
 
-# What may name a request in a header and in a log: anything else is replaced by a name of our own.
-_LONGEST_ID_BYTES = 128
 _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 
 
@@ -21,6 +20,7 @@ class Ask:
         "_engine_heads",
         "_peer",
         "_trusted",
+        "codings",
         "generation",
         "given_id",
         "grant",
@@ -40,27 +40,35 @@ class Ask:
         self.grant = service.cors.grant(request) if service.cors is not None else None
         self.is_head = request.method == b"HEAD"
         self.is_copy = is_copy(request.headers)
-        self.given_id = _usable_id(request.field(b"x-request-id"))
-        self.reads_body = request.method == b"POST" and not request.field(b"content-encoding")
+        self.given_id = request_id(request.field(b"x-request-id"), bytes)
+        self.reads_body = request.method == b"POST"
+        self.codings = decode_body.codings(request)
         self.is_form = model_name.is_form(request.field(b"content-type"))
         self.sized = request.method not in _BODILESS_METHODS  # states a length even when it is 0
         self._peer = peer
         self._trusted = trusted
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}
 
-    def engine_head(self, authority: bytes, mount: bytes, credential: str | None) -> bytes:
-        """The head for an engine, but for the lines that differ from request to request."""
+    def engine_head(
+        self, authority: bytes, mount: bytes, credential: str | None, request: RequestHead
+    ) -> bytes:
+        """The head for an engine, but for the lines that differ from request to request.
+
+        `request` is this head, or one that is sent in its place.
+        """
         key = (authority, mount, credential)
-        made = self._engine_heads.get(key)
+        made = self._engine_heads.get(key) if request is self.head else None
         if made is None:
-            made = self._engine_heads[key] = head.to_engine(
-                self.head,
-                target=mount + self.head.target,
+            made = head.to_engine(
+                request,
+                target=mount + request.target,
                 authority=authority,
                 credential=credential.encode() if credential is not None else None,
                 peer=self._peer,
                 trusted=self._trusted,
             )
+            if request is self.head:
+                self._engine_heads[key] = made
         return made
 
 
@@ -71,7 +79,3 @@ def client_head(response: ResponseHead) -> bytes:
         made = response.passed = head.to_client(response)
     return made
 
-
-def _usable_id(given: bytes) -> bytes:
-    printable = given.isascii() and given.decode("ascii").isprintable() and b" " not in given
-    return given if printable and len(given) <= _LONGEST_ID_BYTES else b""

@@ -2,22 +2,23 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from random import random
 
+from gateway import outlier
 from gateway.loads import LoadRow, LoadTable
-from gateway.spec import EngineSpec, FleetSpec
+from gateway.outlier import Reason, Standing, State
+from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from routing.router import Router
 from routing.types import Choice, EngineLoad, Prompt
-
-# Failures in a row after which an engine is left out, until a probe succeeds.
-_FAILURES_TO_DOWN = 3
 
 
 class Engine:
     """What is known of one engine now.  `load` is that of all workers; `inflight` is this worker's own."""
 
     __slots__ = (
-        "error",
-        "failures",
+        "answers",
+        "errors",
+        "fleet",
         "heard_ns",
         "id",
         "inflight",
@@ -25,40 +26,102 @@ class Engine:
         "load",
         "models",
         "name",
+        "on_trial",
         "spec",
+        "standing",
+        "token_ns",
         "up",
     )
 
-    def __init__(self, spec: EngineSpec) -> None:
+    def __init__(self, spec: EngineSpec, *, up: bool = True) -> None:
+        """`up`: used before a probe or a request has said anything, as when a restarted worker must serve."""
         self.spec = spec
         self.id = spec.id
         self.name = spec.url
         self.kind = spec.kind
-        self.up = True  # until a probe or a request says otherwise: a restarted worker must serve at once
-        self.failures = 0
-        self.error: str | None = None
+        self.up = up  # may be chosen; `gateway.outlier` decides
+        self.on_trial = False  # may be chosen once; say so with `tried`
+        self.standing = Standing(State.GOOD if up else State.NEW)
+        self.fleet: Fleet | None = None
         self.models: tuple[str, ...] = ()
         self.inflight = 0
         self.load = EngineLoad(spec.id, 0, 0)
-        self.heard_ns = 0
+        self.heard_ns = 0  # when the last answer began, to a request or a probe
+        self.token_ns = 0  # when the last first token came; whoever sees it writes it here
+        self.answers = 0
+        self.errors = 0
+
+    @property
+    def is_there(self) -> bool:
+        """Somebody answers at its address, well or badly.  False as well of one that was never heard."""
+        return self.standing.state not in (State.GONE, State.NEW)
+
+    @property
+    def is_good(self) -> bool:
+        return self.standing.state is State.GOOD
+
+    @property
+    def error(self) -> str | None:
+        """What is held against it, in words."""
+        standing = self.standing
+        return standing.why if standing.misses or standing.state is not State.GOOD else None
 
     def answered(self, at_ns: int) -> None:
-        """A byte of an answer came: slow is not dead."""
+        """The head of an answer came, of whatever status: slow is not dead."""
         self.heard_ns = at_ns
-        self.failures = 0
+        self.answers += 1
 
-    def failed(self, why: str) -> None:
+    def erred(self, why: str, at_ns: int) -> None:
+        """That answer was a 5xx, or a stream that began with an error of that kind."""
+        if outlier.erred(self, self._peers, why, self._rules, at_ns, random):
+            self._settle()
+
+    def timed_out(self, sent_ns: int, at_ns: int, life_ns: int = 0) -> None:
+        """A request sent at `sent_ns` was given up without a first token.
+
+        `life_ns`: when anything was last read of an answer of this engine that runs.
+        """
+        if outlier.timed_out(self, self._peers, sent_ns, life_ns, self._rules, at_ns, random):
+            self._settle()
+
+    def tried(self) -> None:
+        """It was chosen while `on_trial`."""
+        outlier.tried(self)
+        self._settle()
+
+    def failed(self, why: str, reason: Reason = Reason.CONNECT) -> None:
         """A request or a probe found nobody there."""
-        self.failures += 1
-        self.error = why
-        if self.failures >= _FAILURES_TO_DOWN:
-            self.up = False
+        if outlier.missed(self, why, reason, self._rules):
+            self._settle()
 
     def probed(self, at_ns: int) -> None:
-        """A probe succeeded: the engine is used again from now on."""
-        self.answered(at_ns)
-        self.up = True
-        self.error = None
+        """A probe succeeded: an engine that was gone is used again from now on."""
+        self.heard_ns = at_ns
+        if outlier.found(self, at_ns):
+            self._settle()
+
+    @property
+    def _peers(self) -> Sequence["Engine"]:
+        return self.fleet.engines if self.fleet is not None else (self,)
+
+    @property
+    def _rules(self) -> HealthSpec:
+        return self.fleet.spec.health if self.fleet is not None else HealthSpec()
+
+    def _settle(self) -> None:
+        if self.fleet is not None:  # one that was taken out stays out
+            outlier.settle(self.fleet.engines)
+
+    def is_now(self, spec: EngineSpec) -> None:
+        """The same engine under a new config: what is known of it stays, its key or paths may be others."""
+        if spec.kind != self.spec.kind and spec.kind != "auto":
+            self.kind = spec.kind
+        self.spec = spec
+
+    def leave(self) -> None:
+        """It was taken out: no request is sent to it any more; nothing probes it back."""
+        self.up = False
+        self.fleet = None
 
 
 @dataclass(slots=True)
@@ -82,7 +145,15 @@ class Fleet:
 
     @property
     def is_up(self) -> bool:
-        return any(engine.up for engine in self.engines)
+        """Somebody is there to answer.  Engines may be `up`, that is tried, although nobody is."""
+        return any(engine.is_there for engine in self.engines)
+
+    def look(self, now_ns: int) -> None:
+        """Judge the engines by what came and by the time; about once a second."""
+        for engine in self.engines:
+            engine.fleet = self
+        outlier.look(self.engines, self.spec.health, now_ns)
+        outlier.settle(self.engines)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -97,6 +168,9 @@ class Fleets:
 
     def __init__(self, fleets: Iterable[Fleet], loads: LoadTable, row: LoadRow) -> None:
         self.fleets = tuple(fleets)
+        for fleet in self.fleets:
+            for engine in fleet.engines:
+                engine.fleet = fleet
         self._loads = loads
         self._row = row
         self._shared = loads.workers > 1  # one worker alone knows every load without looking

@@ -8,59 +8,86 @@ from typing import Any
 
 from gateway.detect import kind_of
 from gateway.fleet import Engine
+from gateway.outlier import Reason, State
+from gateway.spec import HealthSpec
 from wire.dialect import dialect
 from wire.fetch import Fetched, fetch
 from wire.http1 import request_bytes
-from wire.upstream import Pool
+from wire.upstream import Ending, Pool
 
-_EVERY_S = 2.0
-_TIMEOUT_S = 5.0
 _MODELS_EVERY = 15  # probes
-_QUIET_NS = 10_000_000_000
 # What tells kinds apart; asked once, of an engine whose kind the config leaves open.
 _TELLING = ("/version", "/v1/models", "/props", "/server_info", "/get_model_info", "/info")
 
 
 class Health:
-    """Probes one engine for ever.  A slow engine is not a dead one: only refusals and errors count fast."""
+    """Probes one engine for ever.  A slow engine is not a dead one: only refusals and errors count fast.
 
-    def __init__(self, engine: Engine, pool: Pool, lost: Callable[[int], None], log: Any) -> None:
+    `lost` is called with the engine's id when nobody is there any more: what it held in its cache is gone,
+    and perhaps its address.  `busy` says whether any worker has requests there.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        pool: Pool,
+        lost: Callable[[int], None],
+        log: Any,
+        spec: Callable[[], HealthSpec] = HealthSpec,
+        busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._engine = engine
         self._pool = pool
         self._lost = lost
         self._log = log
+        self._spec = spec
+        self._busy = busy
 
     async def watch(self) -> None:
-        """Probe about every two seconds, at once to begin with."""
-        turn = 0
+        """Probe every few seconds, at once to begin with."""
+        turn, engine, was = 0, self._engine, self._engine.standing.state
         while True:
-            engine, was_up = self._engine, self._engine.up
             await self._probe()
-            if engine.up and turn % _MODELS_EVERY == 0:
-                await self._learn()
-            turn += 1 if engine.up else 0
-            if was_up and not engine.up:
-                self._lost(engine.id)
-                self._log.warning("engine down", engine=engine.name, why=engine.error)
-            elif engine.up and not was_up:
-                turn = 0  # it may have come back with other models
-                self._log.info("engine up", engine=engine.name)
-            await asyncio.sleep(_EVERY_S)
+            # What requests found between two probes is told here too.
+            was, before = engine.standing.state, was
+            if was is not before:
+                self._tell(before, was)
+                if was is State.GONE:
+                    self._lost(engine.id)
+                elif before in (State.GONE, State.NEW):
+                    turn = 0  # it may have come back with other models
+            if engine.is_there:
+                if turn % _MODELS_EVERY == 0:
+                    await self._learn()
+                turn += 1
+            await asyncio.sleep(self._spec().probe_every_s)
+
+    def _tell(self, before: State, now: State) -> None:
+        name = self._engine.name
+        if now is State.GONE:
+            self._log.warning("engine down", engine=name, why=self._engine.error)
+        elif now is State.EJECTED:
+            self._log.warning("engine left out for a while", engine=name, why=self._engine.error)
+        elif now is State.TRIAL:
+            self._log.info("engine on trial", engine=name)
+        else:
+            self._log.info("engine up", engine=name, after=before.value)
 
     async def _probe(self) -> None:
         engine = self._engine
         fetched = await self._get(dialect(engine.kind).probe_path)
         at_ns = monotonic_ns()
-        if fetched.status == 200 or (fetched.status in (401, 403, 404, 405) and fetched.status > 0):
+        if fetched.status == 200 or fetched.status in (401, 403, 404, 405):
             engine.probed(at_ns)  # 401 and 404 are answers too: it is there and speaks HTTP
         elif fetched.status:
-            engine.failed(f"its probe answered {fetched.status}")
-        elif fetched.ending.value == "timeout":
+            engine.failed(f"its probe answered {fetched.status}", Reason.PROBE)
+        elif fetched.ending is Ending.TIMEOUT:
             # Compiling, or in a long prefill: while anything shows life, it is slow, not dead.
-            if not engine.inflight and at_ns - engine.heard_ns > _QUIET_NS:
-                engine.failed("its probe got no answer")
-        elif fetched.ending.value != "full":  # then nobody was asked
-            engine.failed(f"its probe found no one ({fetched.why or fetched.ending.value})")
+            quiet_ns = int(self._spec().quiet_s * 1e9)
+            if not engine.inflight and not self._busy() and at_ns - engine.heard_ns > quiet_ns:
+                engine.failed("its probe got no answer", Reason.PROBE)
+        elif fetched.ending is not Ending.FULL:  # then nobody was asked
+            engine.failed(f"its probe found no one ({fetched.why or fetched.ending.value})", Reason.PROBE)
 
     async def _learn(self) -> None:
         """Find out what an engine is, where the config does not say, and which models it serves."""
@@ -75,7 +102,8 @@ class Health:
         headers = [("host", origin.authority), ("accept", "*/*"), ("user-agent", "shadowlane")]
         if key is not None:
             headers.append(("authorization", f"Bearer {key}"))
-        return await fetch(self._pool, request_bytes("GET", origin.path + path, headers), _TIMEOUT_S)
+        timeout_s = self._spec().probe_timeout_s
+        return await fetch(self._pool, request_bytes("GET", origin.path + path, headers), timeout_s)
 
 
 def _models(body: bytes) -> tuple[str, ...]:

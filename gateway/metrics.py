@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.outcome import Outcome
+from gateway.outlier import Reason, State
 from wire.upstream import Ending
 
 OTHER = "other"
@@ -22,7 +23,11 @@ _FAILURES = tuple(ending.value for ending in Ending if ending is not Ending.COMP
 KINDS = (*_FAILURES, "connect", "status_429", "status_5xx", "error_event")
 REASONS = (
     *OUTCOMES, *(failure for failure in KINDS if failure not in OUTCOMES),
+    *(reason.value for reason in Reason if reason.value not in KINDS),
     "before_first_token", "busy", "draining", "full", "head_too_large", "headers", "idle_race", "inflight",
+    "rate",
+    "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
+    "bad_files", "renewed",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable",
 )  # fmt: skip
 
@@ -32,6 +37,10 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "refused": ("Requests answered by the gateway itself, by reason.", ("reason",)),
     "retries": ("Attempts on another engine before anything was sent to the client.", ("reason",)),
     "upstream_errors": ("Failures seen at an engine, by kind.", ("engine", "kind")),
+    "left_out": ("Times an engine was left out, by reason.", ("engine", "reason")),
+    "tls_reloads": ("Changed TLS files, by what became of them.", ("reason",)),
+    "retries_refused": ("Retries that the budget did not allow.", ()),
+    "access_log_dropped": ("Lines of requests that were not written, by reason.", ("reason",)),
     "client_gone": ("Clients that left before their answer ended.", ()),
     "chunks": ("Reads from engines passed on to clients.", ()),
     "prompt_tokens": ("Prompt tokens, where the engine told.", ("fleet",)),
@@ -43,7 +52,8 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
 # name -> (help, labels, how the workers' values become one)
 GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "inflight": ("Requests sent to an engine and not ended.", ("engine",), "livesum"),
-    "engine_up": ("1 while the engine's probes succeed.", ("engine",), "livemostrecent"),
+    "engine_up": ("1 while somebody answers at the engine's address.", ("engine",), "livemostrecent"),
+    "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
 _TTFT_S = (
     0.005,
@@ -116,7 +126,7 @@ class WorkerMetrics:
     started** (never decreasing): what was not exported before is added now, so a missed flush loses nothing
     and the same dict can serve the status frame.  `observations`: (histogram name, *labels) -> what was
     observed **since the last flush**, in seconds; the caller clears its lists.  `gauges`: (gauge name,
-    *labels) -> value now.  An unknown metric name is a KeyError; an unknown label value is counted as "other".
+    *labels) -> value now.  An unknown metric name is a KeyError; an unknown label is counted as "other".
     """
 
     def __init__(
@@ -139,6 +149,7 @@ class WorkerMetrics:
             "outcome": frozenset(outcomes),
             "reason": frozenset(reasons),
             "kind": frozenset(kinds),
+            "state": frozenset(state.value for state in State),
         }
         self._families: dict[str, tuple[Any, tuple[str, ...]]] = {}
         for name, (text, labels) in COUNTERS.items():
@@ -159,6 +170,20 @@ class WorkerMetrics:
             self._families[name] = histogram, labels
         self._series: dict[tuple[str, ...], Any] = {}
         self._exported: dict[tuple[str, ...], int] = {}
+
+    def know(self, *, engines: Iterable[str], fleets: Iterable[str], experiments: Iterable[str]) -> None:
+        """More labels, from a new configuration.  The old ones stay known: their last requests may yet end."""
+        more = {"engine": engines, "fleet": fleets, "experiment": experiments}
+        for label, values in more.items():
+            self._known[label] |= frozenset(values)
+
+    def forget_engines(self, engines: Iterable[str]) -> None:
+        """These are used no more: they are neither up nor down, and have nothing in flight."""
+        for engine in engines:
+            self._at(("inflight", engine)).set(0.0)
+            self._at(("engine_up", engine)).set(float("nan"))
+            for state in State:
+                self._at(("engine_state", engine, state.value)).set(float("nan"))
 
     def flush(
         self,

@@ -8,9 +8,10 @@ has been passed on, and never after.
 from typing import TYPE_CHECKING
 
 import routing.prompt
-from gateway import model_name
+from gateway import decode_body, model_name
 from gateway.ask import Ask
 from gateway.attempt import Attempt
+from gateway.decode_body import Decoded
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
@@ -33,6 +34,7 @@ class Relay:
         "_body_bytes",
         "_choice_made",
         "_client",
+        "_decoded",
         "_pieces",
         "_service",
         "_stale_again",
@@ -79,6 +81,12 @@ class Relay:
         self._tried: tuple[int, ...] = ()
         self._stale_again = True
         self._choice_made = False
+        self._decoded: Decoded | None = None  # of a compressed body, as far as it is read
+
+    @property
+    def upload(self) -> tuple[int, int]:
+        """How many bytes of the body came, and how many of them wait here for the rest."""
+        return self._body_bytes, self._body_bytes if self._pieces else 0
 
     # What the client sends
 
@@ -160,8 +168,18 @@ class Relay:
         body = self.body
         model: str | None = None
         if body and self.ask.reads_body:
-            if self.ask.is_form:
-                found = model_name.find(body, self.head.field(b"content-type"))
+            request = self.head
+            if self.ask.codings:
+                try:
+                    limit = self._service.limits.read_bytes
+                    self._decoded = decode_body.decoded(self.ask.codings, body, limit)
+                except decode_body.Undecodable as error:
+                    kind = "invalid_request_error"
+                    self._refuse(error.status, kind, error.reason, Outcome.CLIENT_ERROR, "unreadable")
+                    return False
+                body = self._decoded.body
+            if self.ask.is_form or (self._decoded is not None and not self._decoded.whole):
+                found = model_name.find(body, request.field(b"content-type"))
                 model = found.name if found is not None else None
             else:
                 try:
@@ -208,7 +226,9 @@ class Relay:
         start = b"".join(self._pieces)
         request = self.head
         is_read = request.method == b"POST"
-        found = model_name.find(start, request.field(b"content-type")) if is_read else None
+        applied = decode_body.codings(request)
+        read = decode_body.beginning(applied, start, self._service.limits.read_bytes) if applied else start
+        found = model_name.find(read, request.field(b"content-type")) if is_read else None
         if not self._find_fleet(found.name if found is not None else None):
             return
         self._pieces = []
@@ -233,6 +253,8 @@ class Relay:
         spec = engine.spec
         given_bytes = len(body)
         if spec.model is not None:
+            if self._decoded is not None and self._decoded.whole:
+                request, body = decode_body.plain(request), self._decoded.body
             body = model_name.renamed(body, spec.model, request.field(b"content-type"))
         if start is None:
             framing = b"content-length: %d\r\n" % len(body) if body or self.ask.sized else b""
@@ -242,7 +264,7 @@ class Relay:
             framing = b"transfer-encoding: chunked\r\n"
             body = b"%x\r\n%b\r\n" % (len(body), body)
         pool = service.pools[engine.id]
-        same = self.ask.engine_head(pool.authority, pool.mount, spec.api_key)
+        same = self.ask.engine_head(pool.authority, pool.mount, spec.api_key, request)
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt
         self._tried += (engine.id,)
@@ -273,13 +295,16 @@ class Relay:
         if self.copy is None and self.prompt is not None and len(self._tried) == 1 and not self.ask.is_copy:
             assert self.fleet is not None and self.body is not None
             target = self.head.target.decode("latin-1")
+            headers, body = self.head.headers, self.body
+            if self._decoded is not None:
+                headers, body = decode_body.plain(self.head).headers, self._decoded.body
             self.copy = service.lane.copied(
                 self.fleet.spec.model,
                 self.id.decode("latin-1"),
                 self.ask.path.path,
                 target,
-                self.head.headers,
-                self.body,
+                headers,
+                body,
                 self.prompt,
                 self.received_ns,
                 attempt.sent_ns,
@@ -358,11 +383,11 @@ class Relay:
         if self.reply.head_sent:
             self.reply.cut(why)
             return
-        status = _FAILED_STATUS.get(ending, 502)
+        status, kind = _FAILED_STATUS.get(ending, 502), "upstream_" + ending.value
+        if ending is Ending.REFUSED and self.fleet is not None and not self.fleet.is_up:
+            status, kind, why = 503, "service_unavailable", f"no engine of {self.fleet.name} is available"
         again_s = 1 if status == 503 else None
-        self._client.refuse(
-            status, "upstream_" + ending.value, why, None, retry_after_s=again_s, request=self.head
-        )
+        self._client.refuse(status, kind, why, None, retry_after_s=again_s, request=self.head)
         self._client.answered(close=self._client.is_unread)
 
     def _no_engine(self) -> None:

@@ -4,11 +4,16 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from random import random
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from gateway.access_log import AccessLog
 from gateway.cors import Cors
+from gateway.doors import Doors
 from gateway.fleet import Fleets
 from gateway.lane_link import LaneLink
+from gateway.retry import Retries
 from gateway.spec import LimitsSpec, WorkerSpec
 from gateway.trust import Trust
 from wire.upstream import Pool
@@ -43,6 +48,11 @@ class Service:
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
     connections: "set[Connection]" = field(default_factory=set)
+    doors: Doors = field(default_factory=lambda: Doors(1 << 31))
+    # What each unfinished request body had brought when its present span of time began: instant and bytes.
+    uploads: "dict[Connection, tuple[int, int]]" = field(default_factory=dict)
+    retries: Retries = field(default_factory=lambda: Retries(random, monotonic()))
+    access: AccessLog = field(default_factory=lambda: AccessLog("worker", failures=False, rng=random))
     draining: bool = False
     generation: int = 0  # of the rules by which heads are read
 
@@ -58,6 +68,5 @@ class Service:
         return min(self.limits.body_bytes, self.limits.read_bytes)
 
     def may_retry(self) -> bool:
-        """Whether the retry budget has room: at most a fifth of the traffic, and ten to begin with."""
-        tallies = self.tallies
-        return tallies.retried < 10 + tallies.requests // 5
+        """Whether the retry budget has room: a share of the last seconds' traffic, and a few besides."""
+        return self.retries.has_room(self.limits, self.tallies, self.loop.time())

@@ -74,6 +74,9 @@ class LimitsSpec:
     drain_delay_s: float = 0.0
     leaving_s: float = 600.0
     retries: int = 2
+    retry_share: float = 0.2
+    retry_per_s: float = 10.0
+    retry_wait_s: float = 2.0
     hold_head_ms: float = 250.0
     connections: int = 16_384
     connections_per_ip: int = 0
@@ -155,6 +158,8 @@ class WorkerSpec:
     lane_bytes: int
     copy_bytes: int
     prefix_key: bytes = field(repr=False)
+    access_share: float = 0.0  # of good requests, that are logged
+    log_failures: bool = True
     trusted_proxies: tuple[str, ...] = ()
     cors: CorsSpec | None = None
     tls: ServerTls | None = None  # None: clients speak plain HTTP

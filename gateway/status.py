@@ -2,10 +2,13 @@
 
 import asyncio
 import os
+from collections.abc import Iterable, MutableMapping
 from typing import Any, cast
 
 import msgpack
 
+from gateway.fleet import Engine
+from gateway.outlier import State
 from gateway.service import Service
 
 _RECONNECT_S = 0.5
@@ -24,7 +27,8 @@ def status_frame(service: Service, index: int, at_ns: int) -> bytes:
             "id": engine.id,
             "url": engine.name,
             "kind": engine.kind,
-            "up": engine.up and engine.heard_ns > 0,  # tried at once, but ready only when it was heard
+            "up": engine.is_there and engine.heard_ns > 0,  # tried at once, but ready only when it was heard
+            "state": engine.standing.state.value,
             "inflight": engine.inflight,
             "models": list(engine.models),
             "error": engine.error,
@@ -44,6 +48,23 @@ def status_frame(service: Service, index: int, at_ns: int) -> bytes:
     }
     packed: bytes = msgpack.packb(["status", status])
     return packed
+
+
+def engine_series(
+    engines: Iterable[Engine],
+    counts: MutableMapping[tuple[str, ...], int],
+    gauges: MutableMapping[tuple[str, ...], float],
+) -> None:
+    """Add what is thought of each engine to what `WorkerMetrics.flush` takes."""
+    for engine in engines:
+        standing = engine.standing
+        gauges["inflight", engine.name] = engine.inflight
+        gauges["engine_up", engine.name] = float(engine.is_there)
+        for state in State:
+            gauges["engine_state", engine.name, state.value] = float(standing.state is state)
+        for reason, n in standing.left_out.items():
+            key = ("left_out", engine.name, reason.value)
+            counts[key] = counts.get(key, 0) + n
 
 
 class StatusLink(asyncio.Protocol):

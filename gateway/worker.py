@@ -28,6 +28,7 @@ from gateway.service import Service, Tallies
 from gateway.spec import WorkerSpec
 from gateway.status import StatusLink, engine_series, status_frame
 from gateway.sweep import sweep
+from wire.errors import told
 from wire.tasks import Tasks
 from wire.upstream import Ending
 
@@ -53,7 +54,7 @@ async def serve_worker(
     `changes` are new specs to serve by from then on; `unreached(fleet)` is called when an engine is lost.
     """
     loop = asyncio.get_running_loop()
-    tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=repr(error)))
+    tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
     worker = _Worker(spec, loop, tasks, log, unreached)
     new_id = _ids()
     porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, new_id), tasks)
@@ -208,7 +209,7 @@ async def _follow(changes: Changes, worker: _Worker, log: Any) -> None:
             worker.renew(spec)
         except Exception as error:
             log.exception("cannot serve by the new configuration; the old one goes on")
-            done(repr(error))
+            done(told(error))
         else:
             done(None)
 

@@ -11,6 +11,7 @@ from gateway.discovery.kubernetes import KubernetesSource
 from gateway.discovery.source import NoAnswer, Source, until
 from gateway.discovery.spec import Found, Sources, SourceSpec, from_json, to_json
 from gateway.line import Line
+from wire.errors import told
 from wire.tasks import Tasks
 
 _FIRST_DELAY_S = 0.5
@@ -26,7 +27,7 @@ async def serve_discovery(sources: Sources, stop: asyncio.Event, log: Any, line:
         if not line.say("found", to_json(found)):
             log.error("the supervisor does not hear what was found", fleet=found.fleet)
 
-    tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=repr(error)))
+    tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
     watches = Watches(tasks, tell, log)
     watches.renew(sources)
     line.hears("sources", lambda body: watches.renew(from_json(body)))

@@ -81,7 +81,7 @@ def test_eleven_engines_keep_their_order() -> None:
         (
             "SHADOWLANE_LOG__0",
             "x",
-            "SHADOWLANE_LOG__0: log: expected a mapping with level, format, found a list of 1",
+            "SHADOWLANE_LOG__0: log: expected a mapping with level, format, access, found a list of 1",
         ),
         (
             "SHADOWLANE_WORKERS__0",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.failures.support import NOT_STREAMED, ask_each, number, post, reset, run, told
+from tests.failures.support import NOT_STREAMED, ask_each, number, reset, run, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -21,6 +21,7 @@ from tests.support import (
     chunk,
     event,
     json_answer,
+    post,
     running,
     until,
 )

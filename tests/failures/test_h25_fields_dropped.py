@@ -91,7 +91,7 @@ def test_h25_fields_dropped_never_also_from_bodies_that_stream_by_or_are_packed(
     async def test() -> None:
         engine = Engine(answers(json_answer(b"{}")))
         big = [body[:-1] + b" " * 5_000 + body[-1:] for body in BODIES.values()]
-        packed = [gzip.compress(body) for body in BODIES.values()]
+        packed = [gzip.compress(body) for body in BODIES.values() if not unread(PATHS[0], body)]
         async with running(engine, limits=LimitsSpec(read_bytes=1_000)) as gateway:
             await taken(engine, gateway.port, [post(body) for body in big])
             zipped = (post(body, PATHS[0], "Content-Encoding: gzip") for body in packed)

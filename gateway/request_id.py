@@ -1,0 +1,17 @@
+"""Which id does a request go by?  Its client's own, where that is one; else one made here."""
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+_LONGEST = 128
+_ID: Final = re.compile(rb"[A-Za-z0-9._:/+=@~-]{1,%d}\Z" % _LONGEST)
+
+
+def request_id(given: bytes, new: Callable[[], bytes]) -> bytes:
+    """The id of a request that came with `given` as its x-request-id; `b""` when it came with none.
+
+    It goes into logs, to engines and back to the client, so one that is long, or holds anything that could
+    mean something in a header, a log line or a page, is replaced by `new()`.
+    """
+    return given if given and _ID.match(given) else new()
