@@ -78,4 +78,3 @@ def client_head(response: ResponseHead) -> bytes:
     if not made:
         made = response.passed = head.to_client(response)
     return made
-

@@ -296,7 +296,16 @@ class Pool:
 class _Connection(asyncio.Protocol):
     """One socket.  Idle, or in one exchange."""
 
-    __slots__ = ("_paused", "_pool", "_reader", "_told_head", "exchange", "idle_since_ns", "lost", "transport")
+    __slots__ = (
+        "_paused",
+        "_pool",
+        "_reader",
+        "_told_head",
+        "exchange",
+        "idle_since_ns",
+        "lost",
+        "transport",
+    )
 
     transport: asyncio.Transport
 

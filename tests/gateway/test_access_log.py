@@ -119,7 +119,7 @@ def test_what_waits_to_be_written_is_bounded_and_what_is_dropped_counted() -> No
     [b"r-1", b"00-4bf92f3577b34da6-01", b"A.b_c:d/e+f=g@h~i", b"x" * 128],
 )
 def test_a_clients_own_id_is_kept(given_id: bytes) -> None:
-    assert request_id(given_id, lambda: "made") == given_id.decode()
+    assert request_id(given_id, lambda: b"made") == given_id
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_clients_own_id_is_kept(given_id: bytes) -> None:
     ],
 )
 def test_a_hostile_or_overlong_id_is_replaced(given_id: bytes) -> None:
-    assert request_id(given_id, lambda: "made") == "made"
+    assert request_id(given_id, lambda: b"made") == b"made"
 
 
 def test_lines_of_two_writers_do_not_mix() -> None:
