@@ -1,4 +1,4 @@
-"""After cancelled or failed requests the load counters drift: slots are taken for ever, routing goes wrong."""
+"""After cancelled or failed requests the load counters drift: slots are taken for good, traffic goes astray."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
