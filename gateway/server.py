@@ -8,11 +8,12 @@ from socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic_ns
 from typing import cast
 
-from gateway import answers, cors, paths
+from gateway import answers, cors, paths, upgrade
 from gateway.ask import Ask
 from gateway.cors import Grant
 from gateway.relay import Relay
 from gateway.service import Service
+from gateway.tunnel import Tunnel
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
 
 _LINGER_S = 2.0
@@ -111,7 +112,9 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._service.connections.discard(self)
+        if self in self._service.connections:  # not so where a TLS handshake came to nothing
+            self._service.connections.discard(self)
+            self._service.doors.leave(self.peer)
         self._is_closing = True
         relay, self._relay = self._relay, None
         if relay is not None:
@@ -144,7 +147,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        return not self._answering and self._head is None
+        """Nothing is asked or answered here, and it is not closing behind an answer that is still read."""
+        return not self._answering and self._head is None and not self._is_closing
 
     @property
     def is_unread(self) -> bool:
@@ -155,6 +159,32 @@ class Connection(asyncio.Protocol):
     def awaits_answer(self) -> bool:
         """A whole request, or all an engine takes of it, is with the engine: the silence is the engine's."""
         return self._answering and (self._head is None or self._engine_is_full) and not self._is_closing
+
+    @property
+    def is_halfway(self) -> bool:
+        """Part of a head came."""
+        return self._head is None and self._reader.is_halfway
+
+    @property
+    def is_paused(self) -> bool:
+        """Nothing is read from the client now, not even its end."""
+        return self._paused
+
+    @property
+    def upload(self) -> tuple[int, int]:
+        """Bytes that came of the body of the request being read, and how many of them wait for the rest."""
+        return self._relay.upload if self._relay is not None else (self._own_unread_bytes, 0)
+
+    @property
+    def descriptor(self) -> int:
+        """The socket's, or -1 when it is closed."""
+        found = self._transport.get_extra_info("socket")
+        return -1 if found is None else int(found.fileno())
+
+    def overdue(self, reason: str, status: int, message: str) -> None:
+        """The request is not waited for any longer: the client is told so, or cut off from a begun answer."""
+        if not self._is_closing:
+            self._malformed(Malformed(message, status), reason)
 
     def retire(self) -> None:
         """Close an idle connection; for good when closing waits for a client that reads nothing."""
@@ -208,8 +238,15 @@ class Connection(asyncio.Protocol):
         self.grant = ask.grant
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
-            self.refuse(501, "not_implemented", "protocol upgrades are not relayed", None, request=None)
-            self._close_after_answer()
+            fault = upgrade.fault(request, asked)
+            if fault is None:
+                Tunnel(service, self, self._transport, request).begin()
+            else:
+                service.tallies.counts[("refused", "upgrade")] += 1
+                status, message = fault
+                kind = "not_implemented" if status == 501 else "invalid_request_error"
+                self.refuse(status, kind, message, None, request=None)
+                self._close_after_answer()
         elif asked.kind is paths.Kind.RELAY or (
             asked.kind is paths.Kind.OPTIONS and service.cors is None and cors.is_preflight(request)
         ):
@@ -262,8 +299,8 @@ class Connection(asyncio.Protocol):
         self._transport.write(said if self.grant is None else self.grant.into(said))
         self.answered(close=close)
 
-    def _malformed(self, event: Malformed) -> None:
-        self._service.tallies.counts[("refused", "malformed")] += 1
+    def _malformed(self, event: Malformed, reason: str = "malformed") -> None:
+        self._service.tallies.counts[("refused", reason)] += 1
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.client_gone()  # the request can never become whole
@@ -273,7 +310,8 @@ class Connection(asyncio.Protocol):
         if self._head is None:
             self.grant = None  # it was that of the request before
         self._head = None
-        self.refuse(event.status, "invalid_request_error", event.reason, None, request=None, close=True)
+        kind, again_s = ("service_unavailable", 1) if event.status == 503 else ("invalid_request_error", None)
+        self.refuse(event.status, kind, event.reason, None, request=None, retry_after_s=again_s, close=True)
         self._close_after_answer()
 
     # What relays do with it
