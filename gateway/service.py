@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gateway.access_log import AccessLog
 from gateway.cors import Cors
 from gateway.doors import Doors
-from gateway.fleet import Fleets
+from gateway.fleet import Engine, Fleets
 from gateway.lane_link import LaneLink
 from gateway.retry import Retries
 from gateway.spec import LimitsSpec, WorkerSpec
@@ -61,6 +61,9 @@ class Service:
         self.trust = Trust(spec.trusted_proxies) if spec.trusted_proxies else None
         self.cors = Cors(spec.cors) if spec.cors is not None else None
         self.generation += 1
+
+    def pool(self, engine: Engine) -> Pool:
+        return self.pools[engine.id]
 
     @property
     def least_bytes(self) -> int:

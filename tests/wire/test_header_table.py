@@ -14,7 +14,7 @@ OK = json_answer(b"{}")
 LOOPBACK = ("127.0.0.0/8",)
 
 # What the gateway writes itself, whatever the client sent.
-OWN = ["host", "x-forwarded-for", "via", "content-length"]
+OWN = ["host", "x-forwarded-for", "via", "content-length", "x-request-id"]
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -42,7 +42,6 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "cookies": kept("Cookie: a=1; b=2", "Cookie: c=3"),
     "the client's credential": kept("Authorization: Bearer user"),
     "a credential of Anthropic's kind": kept("x-api-key: user", "anthropic-version: 2023-06-01"),
-    "a request's id": kept("X-Request-ID: 7"),
     "trace context": kept("traceparent: 00-4bf9-00f0-01", "tracestate: a=1,b=2", "baggage: k=v"),
     "accepted codings, and none but those": kept("Accept-Encoding: gzip, br"),
     "a body's coding": kept("Content-Language: en", "Content-MD5: x"),
@@ -119,6 +118,7 @@ def test_what_a_client_sends_reaches_the_engine_as_the_table_says() -> None:
                 passed = [line for line in got if line.partition(":")[0] not in OWN]
                 assert passed == expected, (name, got)
                 own = {line.partition(": ")[0]: line.partition(": ")[2] for line in got if line not in passed}
+                assert own.pop("x-request-id").startswith("sl-"), name
                 assert own == {
                     "host": f"127.0.0.1:{engine.port}",
                     "x-forwarded-for": "127.0.0.1",
@@ -187,7 +187,7 @@ ANSWERS: dict[str, tuple[list[str], list[str]]] = {
         "Set-Cookie: a=1", "X-Tag: 1", "set-cookie: b=2; Expires=Wed, 01 Jan 2031 00:00:00 GMT", "X-tag: 1"
     ),
     "limits of the engine": kept("x-ratelimit-remaining-requests: 0", "Retry-After: 7"),
-    "server, date and ids": kept("server: uvicorn", "date: Wed, 01 Jan 2031 00:00:00 GMT", "x-request-id: 9"),
+    "server and date": kept("server: uvicorn", "date: Wed, 01 Jan 2031 00:00:00 GMT"),
     "a coding": kept("Content-Encoding: gzip", "Vary: Accept-Encoding", "ETag: W/\"1\""),
     "an empty value": kept("X-Empty: "),
     "bytes beyond ASCII": kept("X-Name: caf\xe9"),
@@ -217,6 +217,7 @@ def test_what_an_engine_sends_reaches_the_client_as_the_table_says() -> None:
                 said[:] = sent
                 raw = (await ask(gateway.port, asking(["Connection: close"]))).raw
                 got = [f"{header}: {value}" for header, value in parse(raw).headers]
+                assert got.pop().startswith("x-request-id: sl-"), name
                 assert got == [*expected, "Content-Length: 2", "Connection: close"], name
 
     run(go())
@@ -237,3 +238,17 @@ def test_what_an_engine_sends_reaches_the_client_as_the_table_says() -> None:
 )
 def test_whose_word_is_taken(networks: list[str], peer: str, covered: bool) -> None:
     assert Trust(networks).covers(peer) is covered
+
+
+def test_a_requests_id_is_the_clients_or_ours_and_the_same_on_both_sides() -> None:
+    async def go() -> None:
+        engine = Engine(answers(b"HTTP/1.1 200 OK\r\nX-Request-ID: engine\r\nContent-Length: 2\r\n\r\n{}"))
+        async with running(engine) as gateway:
+            for given, ours in (("X-Request-ID: abc-7", False), ("X-Request-ID: <a b>", True), ("a: b", True)):
+                raw = (await ask(gateway.port, asking([given, "Connection: close"]))).raw
+                [told] = [value for name, value in parse(raw).headers if name.lower() == "x-request-id"]
+                [sent] = [value for name, value in engine.asked[-1].headers if name.lower() == "x-request-id"]
+                assert told == sent and told.startswith("sl-") == ours, given
+                assert ours or told == "abc-7"
+
+    run(go())
