@@ -123,10 +123,10 @@ class Admission:
         caps = self._rooms[fleet].caps
         return tuple(id for id, most in caps.items() if table.total(table.seats + id) >= most)
 
-    def poll(self, at_ns: int) -> None:
-        """Look again whose turn it is, and end what waited too long."""
+    def poll(self, at_ns: int) -> int:
+        """Look again whose turn it is, and end what waited too long; how many wait here then."""
         if not self.waiting:
-            return
+            return 0
         self._table.lock()
         try:
             for room in self._rooms:
@@ -138,6 +138,7 @@ class Admission:
         finally:
             self._table.unlock()
         self._tell()
+        return self.waiting
 
     def gauges(self) -> dict[tuple[str, ...], float]:
         """What waits and runs in this worker, by the names and labels of `gateway.metrics`."""

@@ -72,7 +72,8 @@ class Turns:
         """(worker, class) whose turn it is; None when nobody waits anywhere.
 
         The highest class that waits; at every `trickle`th turn the class that was served longest ago.  So a
-        class that waits is served within 2 x `trickle` turns (of three classes, and `trickle` at least 2).
+        class that waits is passed over less than 3 x `trickle` times in a row: each of the two others may
+        have such a turn once before it.
         """
         waiting = [priority for priority in range(CLASSES) if self._waits(priority)]
         if not waiting:

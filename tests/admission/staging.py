@@ -1,6 +1,6 @@
 """A gateway's admission without a gateway: workers that share one table, a clock that is set by hand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +10,7 @@ from gateway.admission.admit import Admission
 from gateway.admission.keys import Key, hashed
 from gateway.admission.refusal import Refused
 from gateway.admission.table import Table
-from gateway.admission.ticket import Ticket
+from gateway.admission.ticket import OnTurn, Ticket
 from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
 
 SECOND = 1_000_000_000
@@ -65,7 +65,7 @@ def key(name: str, slot: int, **limits: object) -> KeySpec:
 def spec(
     keys: Sequence[KeySpec] = (KeySpec("anonymous", 0),),
     rooms: Sequence[RoomSpec] = (RoomSpec("m"),),
-    everyone: dict[str, object] | None = None,
+    everyone: Mapping[str, object] | None = None,
     **more: object,
 ) -> AdmissionSpec:
     slots = len(keys) + 2
@@ -99,7 +99,7 @@ class Stage:
         return found
 
     def ask(
-        self, told: Told, name: str | None = None, *, worker: int = 0, fleet: int = 0, tokens: int = 0,
+        self, told: OnTurn, name: str | None = None, *, worker: int = 0, fleet: int = 0, tokens: int = 0,
         body_bytes: int = 100, priority: bytes = b"",
     ) -> Ticket | Refused:  # fmt: skip
         return self.workers[worker].ask(
@@ -112,12 +112,12 @@ class Stage:
             on_turn=told,
         )
 
-    def admitted(self, told: Told, name: str | None = None, **how: object) -> Ticket:
+    def admitted(self, told: OnTurn, name: str | None = None, **how: object) -> Ticket:
         ticket = self.ask(told, name, **how)  # type: ignore[arg-type]
         assert isinstance(ticket, Ticket), ticket
         return ticket
 
-    def reason(self, told: Told, name: str | None = None, **how: object) -> str:
+    def reason(self, told: OnTurn, name: str | None = None, **how: object) -> str:
         refused = self.ask(told, name, **how)  # type: ignore[arg-type]
         assert isinstance(refused, Refused), refused
         return refused.reason

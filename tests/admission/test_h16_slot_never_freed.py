@@ -9,16 +9,20 @@ from gateway.admission.ticket import Ticket, Usage
 from gateway.spec import RoomSpec
 from tests.admission.staging import SECOND, Stage, Told, key, spec, stage
 
+
+def three_times(ticket: Ticket, at_ns: int) -> None:
+    """Each ending after the first does nothing."""
+    ticket.failed(at_ns)
+    ticket.leave(at_ns)
+    ticket.done(Usage(1, 1, 1), at_ns)
+
+
 ENDINGS: dict[str, Callable[[Ticket, int], None]] = {
     "done": lambda ticket, at_ns: ticket.done(Usage(10, 0, 5), at_ns),
     "done, usage not told": lambda ticket, at_ns: ticket.done(None, at_ns),
     "failed": lambda ticket, at_ns: ticket.failed(at_ns),
     "left": lambda ticket, at_ns: ticket.leave(at_ns),
-    "failed, then left, then done": lambda ticket, at_ns: (
-        ticket.failed(at_ns),
-        ticket.leave(at_ns),
-        ticket.done(None, at_ns),
-    )[0],
+    "failed, then left, then done": lambda ticket, at_ns: three_times(ticket, at_ns),
 }
 every_ending = pytest.mark.parametrize("end", ENDINGS.values(), ids=ENDINGS)
 BOUNDED = RoomSpec("m", concurrency=1, engine_concurrency=(1, 1))

@@ -43,7 +43,7 @@ def test_the_limits_of_all_keys_together_hold_over_all_keys() -> None:
         (RARE, "all_prompt_tokens"),
         ({"concurrency": 2}, "all_concurrency"),
     ):
-        with stage(spec(keys, everyone=everyone)) as gateway:  # type: ignore[arg-type]
+        with stage(spec(keys, everyone=everyone)) as gateway:
             for name in "ab":
                 gateway.admitted(Told(), name, tokens=50)
             refused = gateway.ask(Told(), "c", tokens=50)
