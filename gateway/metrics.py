@@ -28,7 +28,7 @@ REASONS = (
     "rate",
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
     "bad_files", "renewed",
-    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable",
+    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 
 # name -> (help, labels); exported as shadowlane_<name>_total
