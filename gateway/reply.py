@@ -4,7 +4,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from gateway import answers, head
-from wire.http1 import RequestHead
+from wire.http1 import Headers, RequestHead
 from wire.response import BODILESS_STATUS, ResponseHead
 
 if TYPE_CHECKING:
@@ -86,10 +86,15 @@ class Reply:
         else:
             self._client.write(held + body if held else body)
 
-    def finish(self) -> None:
-        """The answer is whole."""
+    def finish(self, trailers: Headers) -> None:
+        """The answer is whole; its trailers go to those who asked for them."""
         held, self._held = self._held, b""
-        last = held + b"0\r\n\r\n" if self._framing is Framing.CHUNKED else held
+        if self._framing is not Framing.CHUNKED:
+            last = held
+        elif trailers and head.takes_trailers(self._request):
+            last = b"%b0\r\n%b\r\n" % (held, head.trailer_lines(trailers))
+        else:
+            last = held + b"0\r\n\r\n"
         if last:
             self._client.write(last)
         self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)

@@ -99,6 +99,11 @@ class ResponseReader:
             self.complete = True
         return self.complete
 
+    @property
+    def trailers(self) -> Headers:
+        """The fields after the last chunk."""
+        return self._reading.trailers if self._reading is not None else []
+
     def _read_head(self, data: bytes) -> bytes:
         while True:
             if not b"HTTP/1.".startswith(data[:7]):
@@ -191,10 +196,12 @@ class _Reading:
         "pieces",
         "reason",
         "surplus",
+        "trailers",
     )
 
     def __init__(self) -> None:
         self.headers: Headers = []
+        self.trailers: Headers = []
         self.names: list[bytes] = []
         self.reason = b""
         self.length: int | None = None
@@ -213,6 +220,8 @@ class _Reading:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
+            if not self.complete:
+                self.trailers.append((name, value))
             return
         self.headers.append((name, value))
         low = name.lower()

@@ -57,6 +57,7 @@ class Exchange:
         "heard",
         "reused",
         "streaming",
+        "trailers",
     )
 
     def __init__(
@@ -71,6 +72,7 @@ class Exchange:
         self.streaming = streaming
         self.reused = False
         self.heard = False  # a byte of the answer came
+        self.trailers: list[tuple[bytes, bytes]] = []
 
     def write(self, data: bytes) -> None:
         """Send a further piece of a streaming request's body."""
@@ -351,7 +353,7 @@ class _Connection(asyncio.Protocol):
             and not exchange.streaming
             and not self.transport.get_write_buffer_size()  # answered before the request was taken whole
         )
-        self.exchange = None
+        self.exchange, exchange.trailers = None, reader.trailers
         self.resume_reading()
         # Given back before the caller hears of it: what it sends next may use this connection.
         if reusable and not self.lost:
