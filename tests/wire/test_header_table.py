@@ -46,7 +46,7 @@ REQUESTS: dict[str, tuple[list[str], list[str]]] = {
     "trace context": kept("traceparent: 00-4bf9-00f0-01", "tracestate: a=1,b=2", "baggage: k=v"),
     "accepted codings, and none but those": kept("Accept-Encoding: gzip, br"),
     "a body's coding": kept("Content-Language: en", "Content-MD5: x"),
-    "the SDK's own": kept("X-Stainless-Lang: python", "User-Agent: OpenAI/Python 1", "OpenAI-Organization: o"),
+    "the SDK's own": kept("X-Stainless-Lang: python", "User-Agent: OpenAI/Python", "OpenAI-Organization: o"),
     "conditions": kept('If-None-Match: "a"', "Range: bytes=0-1", "Cache-Control: no-store"),
     "origin": kept("Origin: https://a.example", "Referer: https://a.example/x"),
     "connection": dropped("Connection: keep-alive", rest=("A: 1",)),
