@@ -18,7 +18,7 @@ _OUTPUT_WEIGHT = 2  # an output token costs an engine more than a prompt token: 
 class Turns:
     """The turns at one fleet as one worker sees them.  Called under the table's lock."""
 
-    __slots__ = ("_cells", "_fleet", "_floor", "_line", "_served", "_slots", "_table", "_trickle", "_worker")
+    __slots__ = ("_cells", "_fleet", "_floor", "_line", "_served", "_slots", "_table", "_worker", "trickle")
 
     def __init__(self, table: Table, worker: int, fleet: int, line: Line, trickle: int) -> None:
         self._table = table
@@ -26,7 +26,7 @@ class Turns:
         self._worker = worker
         self._fleet = fleet
         self._line = line
-        self._trickle = trickle
+        self.trickle = trickle
         self._slots = table.key_slots
         self._floor = table.floor + fleet * CLASSES  # [class]
         self._served = table.served + fleet * CLASSES * table.key_slots  # [class, key]
@@ -80,7 +80,7 @@ class Turns:
             return None
         table, cells = self._table, self._cells
         priority = waiting[0]
-        if (cells[table.turns + self._fleet] + 1) % self._trickle == 0:
+        if (cells[table.turns + self._fleet] + 1) % self.trickle == 0:
             first = table.turn_of + self._fleet * CLASSES
             priority = min(waiting, key=lambda waits: cells[first + waits])
         return self._first(priority), priority

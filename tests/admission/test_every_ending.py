@@ -12,17 +12,19 @@ from gateway.admission.ticket import RUNNING, Ticket, Usage
 from gateway.spec import RoomSpec
 from tests.admission.staging import SECOND, Stage, key, spec
 
-WORKERS, ENGINES = 3, 2
+WORKERS, CAPS = 3, (1, 3)
+ENGINES = len(CAPS)
 KEYS = [
     key("a", 0, concurrency=3, weight=2.0),
     key("b", 1, requests_per_s=2.0, requests_burst=4, priority=0),
     key("c", 2, prompt_tokens_per_s=100.0, prompt_tokens_burst=300, priority=2, concurrency=6),
 ]
 ROOMS = [
-    RoomSpec("m", concurrency=3, engine_concurrency=(1, 3), fallback=1),
+    RoomSpec("m", concurrency=3, fallback="n"),
     RoomSpec("n", concurrency=2, shorten_to=8),
     RoomSpec("free"),
 ]
+MODELS = [room.model for room in ROOMS]
 ENTRIES, BYTES, WAIT_S, EVERYONE = 5, 900, 4, 12
 WORKER = st.integers(0, WORKERS - 1)
 
@@ -39,7 +41,7 @@ class Lives(RuleBasedStateMachine):
             KEYS, ROOMS, {"concurrency": EVERYONE}, queue_entries=ENTRIES, queue_bytes=BYTES,
             queue_wait_s=WAIT_S, trickle=3,
         )  # fmt: skip
-        self.gateway = Stage(told, Path(self.folder.name) / "admission.bin", WORKERS, ENGINES)
+        self.gateway = Stage(told, Path(self.folder.name) / "admission.bin", WORKERS, CAPS)
         self.alive: dict[Ticket, int] = {}
         self.called: set[Ticket] = set()
 
@@ -54,12 +56,12 @@ class Lives(RuleBasedStateMachine):
             del self.alive[ticket]
 
     @rule(
-        target=tickets, worker=WORKER, name=st.sampled_from("abc"), fleet=st.integers(0, len(ROOMS) - 1),
+        target=tickets, worker=WORKER, name=st.sampled_from("abc"), fleet=st.sampled_from(["m", "n", "free"]),
         tokens=st.integers(0, 200), body_bytes=st.integers(0, 400),
         priority=st.sampled_from([b"", b"high", b"normal", b"low"]),
     )  # fmt: skip
     def ask(
-        self, worker: int, name: str, fleet: int, tokens: int, body_bytes: int, priority: bytes
+        self, worker: int, name: str, fleet: str, tokens: int, body_bytes: int, priority: bytes
     ) -> object:
         got = self.gateway.ask(
             self.on_turn, name, worker=worker, fleet=fleet, tokens=tokens, body_bytes=body_bytes,
@@ -74,7 +76,7 @@ class Lives(RuleBasedStateMachine):
     @rule(ticket=tickets, engine=st.integers(0, ENGINES - 1))
     def sit(self, ticket: Ticket, engine: int) -> None:
         if ticket in self.alive and ticket.state == RUNNING:
-            ticket.sit(ticket.fleet * ENGINES + engine)
+            ticket.sit(MODELS.index(ticket.fleet) * ENGINES + engine)
 
     @rule(
         ticket=consumes(tickets), how=st.integers(0, 4), prompt=st.integers(0, 500), output=st.integers(0, 50)
@@ -125,7 +127,7 @@ class Lives(RuleBasedStateMachine):
             assert held <= (spec_.concurrency or held)
         assert table.total(table.inflight + table.all_keys) == len(self.alive) <= EVERYONE
         for fleet, room in enumerate(ROOMS):
-            here = [ticket for ticket in self.alive if ticket.fleet == fleet]
+            here = [ticket for ticket in self.alive if ticket.fleet == room.model]
             waiting = [ticket for ticket in here if ticket.waits]
             running = len(here) - len(waiting)
             assert table.total(table.running + fleet) == running
@@ -148,8 +150,8 @@ class Lives(RuleBasedStateMachine):
             gateway.poll()
             gateway.now_ns += 20_000_000
         for fleet, room in enumerate(ROOMS):
-            if any(ticket.fleet == fleet and ticket.waits for ticket in self.alive):
-                assert table.total(table.running + fleet) == room.concurrency
+            if any(ticket.fleet == room.model and ticket.waits for ticket in self.alive):
+                assert table.total(table.running + fleet) == (room.concurrency or sum(CAPS))
 
     def teardown(self) -> None:
         gateway = self.gateway

@@ -1,5 +1,7 @@
 """H34: whoever waits is served, told or gone; no class starves, none that left has a turn, all is bounded."""
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.admission.refusal import Refused
@@ -21,8 +23,8 @@ def test_an_engine_is_chosen_when_there_is_room_and_not_before() -> None:
         runs.done(None, gateway.now_ns)
         assert told.turns == [(waits, None)]
         assert not waits.waits
-        assert gateway.workers[0].waits_s() == [(("m", "normal"), 2.5)]
-        assert gateway.workers[0].waits_s() == []
+        assert gateway.workers[0].waits_s() == {("queue_wait", "m", "normal"): [2.5]}
+        assert gateway.workers[0].waits_s() == {}
 
 
 def test_one_low_request_runs_under_a_steady_load_of_high_ones() -> None:
@@ -177,14 +179,14 @@ def test_a_key_that_floods_the_queue_gives_way_to_one_that_does_not() -> None:
 
 
 def test_a_fallback_is_used_while_it_has_room_and_said() -> None:
-    rooms = [RoomSpec("big", concurrency=1, fallback=1), RoomSpec("small", concurrency=1)]
+    rooms = [RoomSpec("m", concurrency=1, fallback="small"), RoomSpec("small", concurrency=1)]
     with stage(spec(rooms=rooms)) as gateway:
         told = Told()
         gateway.admitted(told)
         second = gateway.admitted(told)
-        assert (second.fleet, second.degraded, second.waits) == (1, "fleet=small", False)
+        assert (second.fleet, second.degraded, second.waits) == ("small", "fleet=small", False)
         third = gateway.admitted(told)
-        assert (third.fleet, third.degraded, third.waits) == (0, None, True)
+        assert (third.fleet, third.degraded, third.waits) == ("m", None, True)
         second.done(None, gateway.now_ns)
         assert third.waits  # it waits for the fleet it asked for
         assert gateway.counts[0] == {("degraded", "small", "fallback"): 1}
@@ -209,17 +211,17 @@ def test_a_fleet_may_refuse_instead_of_letting_wait() -> None:
 
 
 def test_engines_that_are_down_take_their_room_with_them() -> None:
-    with stage(spec(rooms=[RoomSpec("m", engine_concurrency=(1, 2))])) as gateway:
+    with stage(spec(), caps=(1, 2)) as gateway:
         told = Told()
-        gateway.engines[0][1].up = False
+        gateway.fleets["m"].engines[1].up = False
         gateway.admitted(told)
         waits = gateway.admitted(told)
         assert waits.waits
-        gateway.engines[0][1].up = True
+        gateway.fleets["m"].engines[1].up = True
         gateway.later(0.2)
         gateway.poll()
         assert not waits.waits
-        for engine in gateway.engines[0]:
+        for engine in gateway.fleets["m"].engines:
             engine.up = False
         gateway.later(0.2)
         assert not gateway.admitted(told).waits  # there is nothing to wait for: the relay says so
@@ -293,17 +295,33 @@ def test_limits_may_change_while_requests_run_and_wait() -> None:
     with stage(spec([key("a", 0)], ONE)) as gateway:
         told = Told()
         runs, waits = gateway.admitted(told, "a"), gateway.admitted(told, "a")
-        gateway.workers[0].apply(spec([key("a", 0, concurrency=2)], [RoomSpec("m", concurrency=2)]))
+        admission, fleets = gateway.workers[0], gateway.fleets
+        admission.apply(spec([key("a", 0, concurrency=2)], [RoomSpec("m", concurrency=2)]), fleets)
         assert gateway.reason(told, "a") == "key_concurrency"
-        gateway.workers[0].poll(gateway.now_ns)
+        admission.poll(gateway.now_ns)
         assert told.running == [waits]
-        gateway.workers[0].apply(spec([key("a", 0)], [RoomSpec("m")]))
+        admission.apply(spec([key("a", 0)], [RoomSpec("m")]), fleets)
         runs.done(None, gateway.now_ns)
         waits.done(None, gateway.now_ns)
         assert not any(gateway.leases())
-        assert gateway.workers[0].usage()[("key_requests", "a")] == 2
-        with pytest.raises(ValueError, match="another table"):
-            gateway.workers[0].apply(spec([key("a", 0)], [RoomSpec("m"), RoomSpec("n")]))
+        assert admission.usage()[("key_requests", "a")] == 2
+        with pytest.raises(ValueError, match="room for"):
+            admission.apply(spec([key("a", 9)]), fleets)
+
+
+def test_whoever_waits_for_a_fleet_that_is_taken_out_hears_of_it() -> None:
+    with stage(spec(rooms=ONE)) as gateway:
+        told = Told()
+        runs, waits = gateway.admitted(told), gateway.admitted(told)
+        fleets = {"n": gateway.fleets["m"]}
+        other = replace(spec(rooms=[RoomSpec("n", concurrency=1)]).rooms[0], slot=1)
+        gateway.workers[0].apply(replace(gateway.spec, rooms=(other,)), fleets)  # type: ignore[arg-type]
+        gateway.workers[0].poll(gateway.now_ns)
+        assert told.running == [waits]
+        runs.done(None, gateway.now_ns)
+        waits.failed(gateway.now_ns)
+        assert not any(gateway.leases())
+        gateway.admitted(told, fleet="n")
 
 
 def test_a_wait_is_not_counted_twice_when_callbacks_ask_again() -> None:
