@@ -15,6 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
 PYTEST_ARGS ?=
+SOAK_SECONDS ?= 600
 FUZZ ?=
 FUZZ_INPUTS ?= 1000000
 
@@ -66,8 +67,12 @@ docs: $(VENV)/.dev  ## rewrite the tables of settings in docs/configuration.md
 	$(BIN)/python -m config.reference docs/configuration.md
 
 .PHONY: bench
-bench: $(VENV)/.dev  ## every benchmark: a table each, and the ratio that matters
-	@for bench in $$(grep -l __main__ bench/*.py); do echo "== $$bench"; $(BIN)/python -m "bench.$$(basename "$$bench" .py)"; done
+bench: $(VENV)/.dev  ## what it costs, beside its peers (bench/README.md)
+	@for bench in overhead latency streams curves; do echo "== $$bench"; $(BIN)/python -m "bench.$$bench"; done
+
+.PHONY: soak
+soak: $(VENV)/.dev  ## mixed traffic with faults for SOAK_SECONDS (600): nothing may fail, leak or grow unasked
+	$(BIN)/python -m bench.soak --seconds $(SOAK_SECONDS)
 
 .PHONY: fuzz
 fuzz: $(VENV)/.dev  ## a million inputs for everything that reads bytes from outside; FUZZ="request_reader paths"

@@ -14,6 +14,7 @@ from config.schema import Config, Log
 
 ROOT = Path(__file__).resolve().parents[1]
 
+CONFIG = "shadowlane.yaml"
 Argv = Callable[[Path, int, Sequence[int]], list[str]]
 
 
@@ -69,7 +70,7 @@ class Shadowlane:
         return settings
 
     def _argv(self, directory: Path, port: int, engines: Sequence[int]) -> list[str]:
-        conf = directory / "shadowlane.yaml"
+        conf = directory / CONFIG
         conf.write_text(yaml.safe_dump(self.config(directory, port, engines)))
         return [self.python, "-P", "-m", "gateway.cli", "serve", "-c", str(conf)]
 

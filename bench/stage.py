@@ -1,5 +1,6 @@
 """Where the benchmarks play: engines and proxies started side by side, on two cores, ended at the end."""
 
+import http.client
 import os
 import re
 import signal
@@ -11,22 +12,28 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bench import procfs
-from bench.load import Load, Programs
+from bench.load import Programs
 from bench.proxies import Proxy, admin_port
 
+_ASK = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
 LOAD_CORE, PROXY_CORE = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A proxy that serves.  `process` is None for no proxy at all: the engine itself."""
+    """A proxy that serves.  `process` is None for no proxy at all: the engine itself.
+
+    `directory` holds its config, what it writes, and its `output`.
+    """
 
     name: str
     port: int
     process: "subprocess.Popen[bytes] | None"
+    directory: Path = Path()
 
     @property
     def pids(self) -> list[int]:
@@ -49,8 +56,12 @@ class Stage:
     def __init__(self, undo: ExitStack, directory: Path) -> None:
         self._undo = undo
         self._directory = directory
-        self.programs = Programs(directory)
         self.engine_pids: list[int] = []
+
+    @cached_property
+    def programs(self) -> Programs:
+        """The engine and the client, compiled when first used."""
+        return Programs(self._directory)
 
     def engines(self, count: int, gap_ms: float = 10.0) -> list[int]:
         """Start one engine that listens on `count` ports."""
@@ -72,7 +83,7 @@ class Stage:
                 proxy.argv(directory, port, engines), env=env, stdout=output, stderr=output
             )
         self._undo.callback(_end, process)
-        running = Running(proxy.name, port, process)
+        running = Running(proxy.name, port, process, directory)
         until(lambda: self._answers(running, directory / "output"), f"{proxy.name} to answer")
         if proxy.has_admin:
             until(lambda: _listens(admin_port(port)), f"{proxy.name}'s admin server")
@@ -88,7 +99,14 @@ class Stage:
             raise SystemExit(f"{running.name} ended with status {running.process.returncode}:\n{said}")
         if not _listens(running.port):
             return False
-        return self.programs.run(running.port, Load(1, 5.0, 1), strict=False).bad == 0
+        link = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+        try:
+            link.request("POST", "/v1/chat/completions", _ASK, {"Content-Type": "application/json"})
+            return link.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            link.close()
 
     def stop(self, running: Running) -> None:
         """End a proxy before the stage ends."""

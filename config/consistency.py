@@ -7,7 +7,11 @@ from config.address import identity
 from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
 
 if TYPE_CHECKING:
+    from config.admission import Rates
     from config.schema import Config, Discover, Experiment, Fleet
+
+
+_DAY_S = 86_400
 
 
 def complaints(config: "Config") -> list[Complaint]:
@@ -19,6 +23,8 @@ def complaints(config: "Config") -> list[Complaint]:
         *_engines(config),
         *_experiments(config),
         *_bytes(config),
+        *_keys(config),
+        *_rooms(config),
     ]
 
 
@@ -139,6 +145,36 @@ def _no_fleet(config: "Config", experiment: "Experiment", path: Path) -> Complai
     if not models:
         return Complaint("", path, "nothing here, as the fleet names no model", shown(experiment.fleet))
     return Complaint("", path, one_of(models), shown(experiment.fleet), nearest(experiment.fleet, models))
+
+
+def _keys(config: "Config") -> Iterator[Complaint]:
+    yield from _twice(((k.name, ("keys", i, "name")) for i, k in enumerate(config.keys)), "a key's name")
+    yield from _twice(((k.hash, ("keys", i, "hash")) for i, k in enumerate(config.keys)), "a hash")
+    rates: list[tuple[Path, Rates]] = [(("keys", i, "limits"), k.limits) for i, k in enumerate(config.keys)]
+    for path, limits in [*rates, (("admission", "limits"), config.admission.limits)]:
+        for what in ("requests", "prompt_tokens"):
+            per_s, burst = getattr(limits, f"{what}_per_s"), getattr(limits, f"{what}_burst")
+            if burst is not None and per_s is None:
+                yield Complaint("", (*path, f"{what}_burst"), f"{what}_per_s beside it", "nothing")
+            elif burst is not None and burst > per_s * _DAY_S:
+                expected = f"at most a day's {what.replace('_', ' ')} ({per_s * _DAY_S:.0f})"
+                yield Complaint("", (*path, f"{what}_burst"), expected, shown(burst))
+    if config.admission.anonymous is False and not config.keys:
+        yield Complaint("", ("admission", "anonymous"), "keys, or nobody may ask", "none")
+
+
+def _rooms(config: "Config") -> Iterator[Complaint]:
+    models = [fleet.model for fleet in config.fleets if fleet.model is not None]
+    for i, fleet in enumerate(config.fleets):
+        fallback = fleet.when_full.fallback
+        path: Path = ("fleets", i, "when_full", "fallback")
+        if fallback is None:
+            continue
+        if fallback not in models:
+            yield Complaint("", path, one_of(models) or "no fallback: no fleet has a model's name",
+                            shown(fallback), nearest(fallback, models))  # fmt: skip
+        elif fallback == fleet.model:
+            yield Complaint("", path, "another fleet", "this one")
 
 
 def _bytes(config: "Config") -> Iterator[Complaint]:

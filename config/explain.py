@@ -11,7 +11,7 @@ from config.complaint import Complaint, Path, nearest, one_of, shown
 from config.document import Document
 from config.schema import Config
 
-SECRET = "api_key"
+SECRETS = frozenset({"api_key", "hash"})  # where a key stands, or might by mistake
 PLAIN = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -103,7 +103,7 @@ def _single(detail: ErrorDetails, document: Document, raw: Mapping[str, Any]) ->
     if kind == "missing":
         return _placed(path, _missing(path), "nothing", None, document)
     reached, written = _written(path, raw)
-    found = "a value that is not shown" if SECRET in path else shown(written)
+    found = "a value that is not shown" if SECRETS.intersection(path) else shown(written)
     hint = None
     if kind == "literal_error":
         expected = detail["ctx"]["expected"].replace("'", "").replace(" or ", ", ")

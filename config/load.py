@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from config import document, environment
+from config import document, environment, keys_file
 from config.complaint import Complaint, Path
 from config.complaint import ConfigError as ConfigError
 from config.document import Document
@@ -31,6 +31,7 @@ def load(path: FilePath | str | None, env: Mapping[str, str], overrides: Mapping
 
     complaints += _add_environment(settings, written, origins, env)
     complaints += _add_overrides(settings, written, origins, overrides)
+    complaints += keys_file.add(settings, written, origins, FilePath(path) if path is not None else None)
     if "fleets" not in settings and path is None:
         expected = "an engine to stand in front of: --engine URL, or a file with fleets: -c FILE"
         complaints.append(Complaint(COMMAND_LINE, ("fleets",), expected, "neither"))

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 from pydantic_core import PydanticCustomError
 
 from config import address
+from config.admission import Admission, AtATime, ClientKey, WhenFull
 from config.base import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
 from config.consistency import complaints, fleet_of
 from config.discover import DnsSource, KubernetesSource
@@ -127,6 +128,9 @@ class Engine(Strict):
         default=(),
         description="Administrative paths that clients may reach on it besides the inference paths.",
     )
+    concurrency: AtATime | None = Field(
+        default=None, description="Requests at a time, over all workers; else the fleet's engine_concurrency."
+    )
     tls: EngineTls | None = Field(
         default=None, description="For https://: whom to trust and what to show; else the fleet's."
     )
@@ -180,6 +184,9 @@ class Fleet(Strict):
     )
     discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
+    concurrency: AtATime | None = Field(default=None, description="Requests at a time, over all workers.")
+    engine_concurrency: AtATime | None = Field(default=None, description="Requests at a time at each engine.")
+    when_full: WhenFull = Field(default=WhenFull(), description="What becomes of those that find no room.")
     tls: EngineTls | None = Field(
         default=None, description="For those of its engines that are https:// and have no tls of their own."
     )
@@ -341,6 +348,11 @@ class Config(Strict):
     fleets: tuple[Fleet, ...] = Field(min_length=1, description="The fleets, one for each model.")
     experiments: tuple[Experiment, ...] = Field(default=(), description="The experiments.")
     limits: Limits = Field(default=Limits(), description="What one request may take.")
+    keys: tuple[ClientKey, ...] = Field(default=(), description="Who may ask; without any, everybody may.")
+    keys_file: Path | None = Field(
+        default=None, description="A file with more keys, `keys: [...]` as here; read again at a reload."
+    )
+    admission: Admission = Field(default=Admission(), description="How much may be asked at a time.")
     health: Health = Field(default=Health(), description="How engines are probed, and when one is left out.")
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
     log: Log = Field(default=Log(), description="What the processes write to standard error.")

@@ -1,7 +1,11 @@
 """What mutation begins with and puts in: real answers, known probes, plain requests, and their words."""
 
+import gzip
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
+from gateway.decode_body import zstd
 from tests.wire.probes import ANSWERS, HIDDEN, HIDDEN_ANSWER, OVERLONG_ANSWERS, REQUESTS
 
 _FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "analysis" / "fixtures"
@@ -15,6 +19,10 @@ _BODIES = [
     b'{"text":"a","sampling_params":{"max_new_tokens":3}}',
     b'{"a":"\\"","model":"a","mod\\u0065l":"b"}',
 ]
+_FORM = (
+    b'--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n\0\r\n--b\r\n'
+    b'Content-Disposition: form-data; name="model"\r\n\r\nwhisper\r\n--b--\r\n'
+)
 _TARGETS = [
     b"POST /v1/chat/completions?x=%2F",
     b"GET /v1/models/a%2Fb",
@@ -34,6 +42,17 @@ def seeds(target: str) -> list[bytes]:
     if target in ("sse_readers", "first_event"):
         files = sorted([*_FIXTURES.rglob("*.sse"), *_FIXTURES.rglob("*.body")])
         return [b"\x10\x90" + bytes([at % 6]) + file.read_bytes()[-900:] for at, file in enumerate(files)]
+    if target == "handshakes":
+        agreed = b"HTTP/1.1 101 S\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n\x81\x02hi"
+        answers = [agreed, b"HTTP/1.1 100 C\r\n\r\n" + agreed, *ANSWERS.values(), *OVERLONG_ANSWERS.values()]
+        return [b"\x07\x40" + answer for answer in answers]
+    if target == "coded_bodies":
+        coders: list[Callable[[bytes], bytes]] = [gzip.compress, zlib.compress, zstd.compress]
+        return [bytes([at, 0]) + coder(body) for at, coder in enumerate(coders) for body in _BODIES]
+    if target == "queries":
+        return [b"?model=a", b"v1/realtime?x=1&mode%6c=a+b&model=%2f", b"?a&&b=;model=x", b"?model"]
+    if target == "model_in_form":
+        return [_FORM, _FORM.replace(b"model", b"file"), _FORM[:-20], _FORM * 2]
     if target == "paths":
         return _TARGETS
     return [bytes([at % 7]) * (target == "prompt_reader") + body for at, body in enumerate(_BODIES)]
@@ -41,7 +60,9 @@ def seeds(target: str) -> list[bytes]:
 
 def words(target: str) -> list[bytes]:
     """What inputs of a target are made of: a dictionary for those who mutate."""
-    return _HTTP if target in ("request_reader", "response_reader") else _JSON
+    if target == "model_in_form":
+        return _OF_FORMS
+    return _HTTP if target in ("request_reader", "response_reader", "handshakes") else _JSON
 
 
 _HTTP = [
@@ -49,6 +70,11 @@ _HTTP = [
     b"Transfer-Encoding: chunked\r\n", b"\r\n", b"\r\n\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b";ext=1",
     b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"Connection: close\r\n", b"Upgrade: h2c\r\n",
     b"Expect: 100-continue\r\n", b"Connection: upgrade\r\n", b" ", b"\t", b"\n", b"\r", b"\0", b":", b"+",
+]  # fmt: skip
+_OF_FORMS = [
+    b"--b", b"--b--", b"\r\n", b"\r\n\r\n", b'Content-Disposition: form-data; name="model"', b"name=model",
+    b'; filename="x"',
+    b"content-type: text/plain", b'"', b"\\", b"model", b"whisper", b"\n", b"\0", b":", b";",
 ]  # fmt: skip
 _JSON = [
     b'{"model":"m",', b'"model":', b'"messages":[', b'{"role":"user","content":"hi"}', b'"stream":true',

@@ -11,17 +11,20 @@ from itertools import pairwise
 
 from analysis.readers._choose import reader_of
 from analysis.transcript import Content
-from gateway import model_name, paths, usage
+from gateway import decode_body, model_name, paths, upgrade, usage
 from gateway.first_event import FirstEvent
 from gateway.outcome import outcome
 from routing import prompt
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
+from wire.handshake import Handshake
+from wire.response import MalformedAnswer
 from wire.upstream import Ending
 
 Target = Callable[[bytes], None]
 
 _KEY = b"k" * 32
 _SMALL_HEAD = 2048
+_CODINGS = (b"gzip", b"deflate", b"zstd", b"br")
 _PATHS = (
     "/v1/chat/completions",
     "/v1/completions",
@@ -148,6 +151,68 @@ def targets_of_requests(data: bytes) -> None:
         assert not {".", ".."} & set(asked.path.split("/"))
 
 
+def the_form(data: bytes) -> None:
+    """The name found in a form is in it where it is said to be, and renaming changes it and nothing else."""
+    content_type = b"multipart/form-data; boundary=b"
+    found = model_name.find(data, content_type)
+    renamed = model_name.renamed(data, "other", content_type)
+    if found is None:
+        assert renamed == data
+        return
+    assert data[found.start : found.end].decode() == found.name
+    again = model_name.find(renamed, content_type)
+    assert again is not None and again.name == "other"
+    assert renamed[: again.start] == data[: found.start] and renamed[again.end :] == data[found.end :]
+
+
+def coded_bodies(data: bytes) -> None:
+    """No more is made of a coded body than may be; its beginning, and all of it, are read alike."""
+    codings = [_CODINGS[at % len(_CODINGS)] for at in data[:1]] * (1 + (len(data) > 1 and data[1] > 250))
+    body = data[2:]
+    begun = decode_body.beginning(codings, body, _SMALL_HEAD)
+    assert len(begun) <= _SMALL_HEAD
+    try:
+        decoded = decode_body.decoded(codings, body, _SMALL_HEAD)
+    except decode_body.Undecodable as error:
+        assert error.status in (400, 415) and error.reason
+        return
+    assert decoded.body == begun
+
+
+def handshakes(data: bytes) -> None:
+    """An answer to a handshake is read alike wherever it is cut; a 101 names its protocol."""
+    cuts, data = _cut(data)
+    assert _shaken(data, cuts) == _shaken(data, list(range(len(data))))
+
+
+def _shaken(data: bytes, cuts: list[int]) -> object:
+    handshake = Handshake(_SMALL_HEAD)
+    left = data
+    try:
+        for piece in _pieces(data, cuts):
+            handshake.feed(piece)
+            left = left[len(piece) :]
+            if handshake.switched is not None:
+                assert b"upgrade" in handshake.switched.names
+                return handshake.switched, handshake.rest + left
+            if handshake.complete:
+                return handshake.refused, handshake.body
+    except MalformedAnswer:
+        return None
+    handshake.eof()
+    return handshake.refused, handshake.body, handshake.complete
+
+
+def queries(data: bytes) -> None:
+    """Renaming the model in a query changes what is read there, and the path not at all."""
+    target = b"/" + data
+    if upgrade.model(target) is not None:
+        assert upgrade.model(upgrade.renamed(target, "o/ther name")) == "o/ther name"
+    else:
+        assert upgrade.renamed(target, "o/ther name") == target
+    assert upgrade.renamed(target, "x").partition(b"?")[0] == target.partition(b"?")[0]
+
+
 TARGETS: dict[str, Target] = {
     "request_reader": request_reader,
     "response_reader": response_reader,
@@ -155,7 +220,11 @@ TARGETS: dict[str, Target] = {
     "first_event": first_event,
     "prompt_reader": prompt_reader,
     "model_name": the_model_name,
+    "model_in_form": the_form,
     "paths": targets_of_requests,
+    "queries": queries,
+    "coded_bodies": coded_bodies,
+    "handshakes": handshakes,
 }
 
 

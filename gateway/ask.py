@@ -31,6 +31,7 @@ class Ask:
         "path",
         "reads_body",
         "sized",
+        "takes_trailers",
     )
 
     def __init__(self, request: RequestHead, service: Service, peer: bytes, *, trusted: bool) -> None:
@@ -45,6 +46,7 @@ class Ask:
         self.codings = decode_body.codings(request)
         self.is_form = model_name.is_form(request.field(b"content-type"))
         self.sized = request.method not in _BODILESS_METHODS  # states a length even when it is 0
+        self.takes_trailers = head.takes_trailers(request)
         self._peer = peer
         self._trusted = trusted
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}

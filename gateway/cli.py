@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _FAILED = 1
 _WRONG = 2  # what was typed or written is wrong; nothing was started
 _INTERRUPTED = 130
+_SHORTEST_KEY = 16  # a plain hash hides only what cannot be guessed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -137,6 +138,22 @@ def _top(given: argparse.Namespace) -> int:
     return run_top(url, given.experiment)
 
 
+def _key(given: argparse.Namespace) -> int:
+    import secrets
+
+    from gateway.admission.keys import hashed, new_key
+
+    if given.stdin:
+        key = sys.stdin.readline().strip()
+        if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+            return _say(f"shadowlane key: a key has {_SHORTEST_KEY} or more characters, no blanks", _WRONG)
+    else:
+        key = new_key(secrets.token_bytes)
+        print(f"# the key, for the client alone; it is kept nowhere:\n#   {key}")
+    print(f"- name: {given.name}\n  hash: {hashed(key)}")
+    return 0
+
+
 def _emulate(rest: Sequence[str]) -> int:
     packages = str(Path(__file__).resolve().parent.parent)
     searched = os.pathsep.join(p for p in (packages, os.environ.get("PYTHONPATH", "")) if p)
@@ -192,6 +209,7 @@ _COMMANDS = {
     "report": _report,
     "demo": _demo,
     "top": _top,
+    "key": _key,
     "version": _version,
     "_worker": _worker,
     "_shadow": _shadow,

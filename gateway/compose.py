@@ -11,6 +11,7 @@ import msgspec
 from analysis.spec import AnalysisSpec, ExperimentSpec
 from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
+from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
 from gateway.spec import CorsSpec, EngineSpec, FleetSpec, HealthSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
@@ -43,18 +44,22 @@ def compose(
     version: str,
     kinds: Mapping[str, str] = MappingProxyType({}),
     columns: Mapping[Place, int] | None = None,
+    fleet_slots: Mapping[str | None, int] | None = None,
+    key_slots: Mapping[str, int] | None = None,
 ) -> Told:
     """The specs for `config`.
 
     `secret` is the deployment's: salts and the prefix key are derived from it, so that a restart samples the
     same conversations and nobody outside can tell which.  `kinds` says what each arm's URL was found to be,
-    `columns` which number each engine has; left out, they are counted.
+    `columns` which number each engine has, `fleet_slots` and `key_slots` which each fleet (by model) and key
+    (by name) has among the limits; left out, they are counted.
     """
     if columns is None:
         columns = {place: number for number, place in enumerate(places(config))}
     health = HealthSpec(**{name: getattr(config.health, name) for name in HealthSpec.__dataclass_fields__})
     fleets = _fleets(config.fleets, columns, health)
     samplings = tuple(_sampling(config, experiment, secret) for experiment in config.experiments)
+    admission = composed(config, fleet_slots, key_slots)
     limits = LimitsSpec(**{name: getattr(config.limits, name) for name in LimitsSpec.__dataclass_fields__})
     workers = tuple(
         WorkerSpec(
@@ -72,6 +77,7 @@ def compose(
             trusted_proxies=config.trusted_proxies,
             cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
             tls=_listen_tls(config.tls),
+            admission=admission,
         )
         for index in range(config.workers)
     )
@@ -162,6 +168,7 @@ def _engine(number: int, engine: Engine, fleet: Fleet) -> EngineSpec:
         api_key=None if engine.api_key is None else engine.api_key.get_secret_value(),
         model=engine.model,
         allow_paths=engine.allow_paths,
+        concurrency=concurrency_of(engine, fleet),
         tls=_engine_tls(engine.tls or fleet.tls) if engine.url.startswith("https:") else None,
     )
 

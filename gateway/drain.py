@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
 
+from gateway.entrance import Closes
 from gateway.service import Service
 from wire.upstream import Ending
 
@@ -11,7 +12,7 @@ _LOOK_S = 0.05
 _FLUSH_S = 1.0
 
 
-async def drain(service: Service, servers: Sequence[asyncio.Server], report: Callable[[], None]) -> None:
+async def drain(service: Service, servers: Sequence[Closes], report: Callable[[], None]) -> None:
     """End a worker's service in order.
 
     1. Not ready: the probes say so, and every answer closes its connection.  For `limits.drain_delay_s` new

@@ -1,23 +1,29 @@
-"""How a client's connection comes in: counted, turned away where there are too many, TLS agreed on."""
+"""How a client's connection comes in: counted, and turned away in words where there are too many."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 from gateway import answers
 from gateway.doors import TOO_MANY
+from gateway.handshake import TlsAcceptor
 from gateway.server import Connection
 from gateway.service import Service
 from gateway.tls import Certificates
 from wire.tasks import Tasks
-from wire.tls import Kept
 
+_BACKLOG = 2048
 # Refused clients that are heard out so that a reset does not eat the answer; the others are closed at once.
 _MOST_LINGERING = 32
 _LINGER_S = 1.0
-# Within this a client must answer the end of a TLS session; uvloop would wait 30 s.
-_SHUTDOWN_S = 5.0
+
+
+class Closes(Protocol):
+    """What accepts connections until it is closed."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -30,15 +36,20 @@ class Porter:
     tasks: Tasks
     lingering: int = 0
 
-    def entrance(self) -> "Entrance":
-        """A protocol for one connection that was just accepted."""
-        return Entrance(self)
+    async def serve(self, listener: socket.socket) -> Closes:
+        """Take connections from `listener`, which is closed with what is returned."""
+        certificates = self.certificates
+        if certificates.listener is None:
+            return await self.service.loop.create_server(
+                lambda: _Entrance(self), sock=listener, backlog=_BACKLOG
+            )
+        return TlsAcceptor(listener, self.service, certificates.listener, self.connection, self.tasks)
 
 
-class Entrance(asyncio.Protocol):
+class _Entrance(asyncio.Protocol):
     """One connection until it is let in, and one that is not."""
 
-    __slots__ = ("_lingers", "_peer", "_porter", "_transport")
+    __slots__ = ("_lingers", "_porter")
 
     def __init__(self, porter: Porter) -> None:
         self._porter = porter
@@ -46,58 +57,25 @@ class Entrance(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
-        porter = self._porter
         peername = transport.get_extra_info("peername")
         peer = str(peername[0]).encode() if isinstance(peername, tuple) else b"unknown"
-        reason = porter.service.doors.enter(peer)
+        reason = self._porter.service.doors.enter(peer)
         if reason is not None:
             self._turn_away(transport, reason)
-        elif (tls := porter.certificates.listener) is None:
-            connection = porter.connection()
-            transport.set_protocol(connection)
-            connection.connection_made(transport)
-        else:
-            transport.pause_reading()  # what comes is the handshake's
-            porter.tasks.spawn(self._handshake(transport, peer, tls), name="handshake")
-
-    async def _handshake(self, transport: asyncio.Transport, peer: bytes, tls: Kept) -> None:
-        porter = self._porter
-        connection = porter.connection()
-        secured = None
-        try:
-            secured = await porter.service.loop.start_tls(
-                transport,
-                connection,
-                tls.context,
-                server_side=True,
-                ssl_handshake_timeout=porter.service.limits.handshake_timeout_s,
-                ssl_shutdown_timeout=_SHUTDOWN_S,
-            )
-        except OSError:  # not TLS, no certificate where one is needed, too slow, gone
-            pass
-        finally:
-            if secured is None:
-                porter.service.doors.leave(peer)
-        if secured is None:
-            porter.service.tallies.counts[("refused", "tls_handshake")] += 1
-            transport.abort()
-        else:
-            connection.connection_made(secured)
+            return
+        connection = self._porter.connection()
+        transport.set_protocol(connection)
+        connection.connection_made(transport)
 
     def _turn_away(self, transport: asyncio.Transport, reason: str) -> None:
         porter = self._porter
         porter.service.tallies.counts[("refused", reason)] += 1
-        if porter.certificates.listener is not None or porter.lingering >= _MOST_LINGERING:
-            transport.abort()  # words would need the handshake that is to be spared
+        if porter.lingering >= _MOST_LINGERING:
+            transport.abort()
             return
+        status, kind, message = 429, "rate_limit_error", "too many connections from this address"
         if reason == TOO_MANY:
-            status, kind, message = (
-                503,
-                "service_unavailable",
-                "the gateway has as many clients as it can serve",
-            )
-        else:
-            status, kind, message = 429, "rate_limit_error", "too many connections from this address"
+            status, kind, message = 503, "service_unavailable", "there are as many clients as can be served"
         transport.write(answers.refusal(status, kind, message, code=reason, retry_after_s=1, close=True))
         transport.write_eof()
         self._lingers = True

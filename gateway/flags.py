@@ -44,6 +44,12 @@ Watch the rankings of a running Shadowlane in the terminal.
   shadowlane top
   shadowlane top fp8-kv --admin http://10.0.0.2:8090
 """
+_KEY = """\
+Make an API key, and the entry for `keys` that knows it by its hash.  The key itself is kept nowhere.
+
+  shadowlane key search-team
+  shadowlane key search-team --stdin < key.txt     (a key that exists already)
+"""
 _EMULATE = """\
 Run the embedded engine: paged, prefix-caching, continuously batching, without a GPU.
 All that follows goes to it.
@@ -72,6 +78,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
+    key = _command(commands, "key", "make an API key for a client", _KEY)
+    key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
+    key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")
     _command(commands, "emulate", "run the embedded engine", _EMULATE, add_help=False)
     _command(commands, "version", "print the version", "Print the version.\n\n  shadowlane version\n")
     return root

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from wire.http1 import RequestHead
+from wire.http1 import Headers, RequestHead
 from wire.response import ResponseHead
 
 # RFC 9110 7.6.1; Host and the framing are written anew for each hop.
@@ -27,6 +27,23 @@ _REQUEST_DROPPED |= {name.replace(b"-", b"_") for name in _REQUEST_DROPPED if b"
 # Who says where a request comes from, or that it is a copy, is believed only when the operator trusts him.
 _CLAIMS: Final = (b"x-forwarded-", b"x_forwarded_", b"x-shadowlane-", b"x_shadowlane_")
 _CLAIM: Final = frozenset({b"forwarded", b"x-real-ip", b"x_real_ip"})
+# RFC 9110 6.5.1: framing, routing, authentication, what controls caches and how content is understood.
+_HEAD_ONLY: Final = _HOP | {
+    b"host",
+    b"authorization",
+    b"www-authenticate",
+    b"set-cookie",
+    b"cookie",
+    b"cache-control",
+    b"expires",
+    b"age",
+    b"date",
+    b"location",
+    b"vary",
+    b"retry-after",
+    b"expect",
+    b"range",
+}
 _NONE: Final[frozenset[bytes]] = frozenset()
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 
@@ -70,6 +87,8 @@ def to_engine(
         lines.append(b"authorization: Bearer " + credential)
     lines.append(b"x-forwarded-for: " + (_prepended(head, b"x-forwarded-for", peer) if trusted else peer))
     lines.append(b"via: %b\r\n" % _prepended(head, b"via", b"%b shadowlane" % head.version.encode()))
+    if takes_trailers(head):
+        lines.insert(1, b"connection: te\r\nte: trailers")
     return b"\r\n".join(lines)
 
 
@@ -88,6 +107,25 @@ def _kept(head: RequestHead | ResponseHead, dropped: frozenset[bytes]) -> list[b
         for low, (name, value) in zip(names, head.headers, strict=True)
         if low not in dropped
     ]
+
+
+def takes_trailers(head: RequestHead) -> bool:
+    """Whether the client said that it reads what comes after the last chunk."""
+    return b"te" in head.names and any(
+        part.strip().lower() == b"trailers"
+        for name, (_, value) in zip(head.names, head.headers, strict=True)
+        if name == b"te"
+        for part in value.split(b",")
+    )
+
+
+def trailer_lines(trailers: Headers) -> bytes:
+    """An engine's trailers as the client gets them, but for those that a head alone may hold."""
+    return b"".join(
+        b"%b: %b\r\n" % (name, value)
+        for name, value in trailers
+        if (low := name.lower()) not in _HEAD_ONLY and not low.startswith((b"content-", b"access-control-"))
+    )
 
 
 def _prepended(head: RequestHead, name: bytes, own: bytes) -> bytes:

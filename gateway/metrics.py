@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.admission.admit import CLASS_NAMES, DEGRADED
+from gateway.admission.keys import ANONYMOUS
+from gateway.admission.refusal import REASONS as LIMITED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State
 from wire.upstream import Ending
@@ -27,8 +30,8 @@ REASONS = (
     "before_first_token", "busy", "draining", "full", "head_too_large", "headers", "idle_race", "inflight",
     "rate",
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
-    "bad_files", "renewed",
-    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable",
+    "bad_files", "renewed", *LIMITED,
+    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 
 # name -> (help, labels); exported as shadowlane_<name>_total
@@ -48,11 +51,23 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "completion_tokens": ("Completion tokens, where the engine told.", ("fleet",)),
     "lane_dropped": ("Sampled requests not handed to the shadow process.", ("experiment", "reason")),
     "mirrored": ("Sampled requests handed to the shadow process.", ("experiment",)),
+    "limited": (
+        "Requests refused by a limit, by whose, of which class and which.",
+        ("key", "class", "reason"),
+    ),
+    "degraded": ("Requests for a fleet out of room, by what became of them.", ("fleet", "how")),
+    "key_requests": ("Requests of a key that were served.", ("key",)),
+    "key_prompt_tokens": ("Prompt tokens of a key, where the engine told.", ("key",)),
+    "key_cached_tokens": ("Those of them found in an engine's cache, where it told.", ("key",)),
+    "key_output_tokens": ("Output tokens of a key, where the engine told.", ("key",)),
+    "lock_missed": ("Times the limits' lock was not had in time, and done without.", ()),
 }
 # name -> (help, labels, how the workers' values become one)
 GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "inflight": ("Requests sent to an engine and not ended.", ("engine",), "livesum"),
     "engine_up": ("1 while somebody answers at the engine's address.", ("engine",), "livemostrecent"),
+    "waiting": ("Requests that wait for a fleet's room.", ("fleet", "class"), "livesum"),
+    "key_inflight": ("Requests of a key that run or wait.", ("key",), "livesum"),
     "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
 _TTFT_S = (
@@ -88,6 +103,7 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
         ("fleet",),
         _OVERHEAD_S,
     ),
+    "queue_wait": ("From a request's arrival in the queue to its turn.", ("fleet", "class"), _E2E_S),
 }
 
 
@@ -135,6 +151,7 @@ class WorkerMetrics:
         engines: Iterable[str],
         fleets: Iterable[str],
         experiments: Iterable[str] = (),
+        keys: Iterable[str] = (),
         outcomes: Iterable[str] = OUTCOMES,
         reasons: Iterable[str] = REASONS,
         kinds: Iterable[str] = KINDS,
@@ -146,6 +163,9 @@ class WorkerMetrics:
             "engine": frozenset((*engines, NONE)),
             "fleet": frozenset((*fleets, NONE)),
             "experiment": frozenset(experiments),
+            "key": frozenset((*keys, ANONYMOUS, NONE)),
+            "class": frozenset(CLASS_NAMES),
+            "how": frozenset(DEGRADED),
             "outcome": frozenset(outcomes),
             "reason": frozenset(reasons),
             "kind": frozenset(kinds),
@@ -171,9 +191,16 @@ class WorkerMetrics:
         self._series: dict[tuple[str, ...], Any] = {}
         self._exported: dict[tuple[str, ...], int] = {}
 
-    def know(self, *, engines: Iterable[str], fleets: Iterable[str], experiments: Iterable[str]) -> None:
-        """More labels, from a new configuration.  The old ones stay known: their last requests may yet end."""
-        more = {"engine": engines, "fleet": fleets, "experiment": experiments}
+    def know(
+        self,
+        *,
+        engines: Iterable[str],
+        fleets: Iterable[str],
+        experiments: Iterable[str],
+        keys: Iterable[str] = (),
+    ) -> None:
+        """More labels, of a new configuration.  The old ones stay known: their last requests may yet end."""
+        more = {"engine": engines, "fleet": fleets, "experiment": experiments, "key": keys}
         for label, values in more.items():
             self._known[label] |= frozenset(values)
 

@@ -33,7 +33,7 @@ class Pools:
     def limit(self, limits: LimitsSpec) -> None:
         """Use other limits from now on; who is in stays in."""
         clients, engines = shares(self._descriptors, limits.connections)
-        if clients < limits.connections:
+        if clients < limits.connections and clients != self.doors.most:  # told once, not at each reload
             self._log.warning(
                 "fewer clients than limits.connections: raise the limit of open files (ulimit -n)",
                 connections=clients,

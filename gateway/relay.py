@@ -364,7 +364,7 @@ class Relay:
         self._count(attempt.engine.name, what)
         if not self.is_closed:
             self.is_closed = True
-            self.reply.finish()
+            self.reply.finish(attempt.exchange.trailers)
 
     def failed(self, attempt: Attempt, ending: Ending, what: Outcome) -> None:
         """The attempt came to nothing and there is no other: let the client see it, never a clean end."""

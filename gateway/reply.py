@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from gateway import answers
 from gateway.ask import Ask, client_head
+from gateway.head import trailer_lines
+from wire.http1 import Headers
 from wire.response import BODILESS_STATUS, ResponseHead
 
 if TYPE_CHECKING:
@@ -30,12 +32,23 @@ class Reply:
     whenever the engine goes away, and the failure can be said in words before the connection closes.
     """
 
-    __slots__ = ("_client", "_framing", "_held", "_is_events", "_is_head", "_is_old", "id", "head_sent")
+    __slots__ = (
+        "_client",
+        "_framing",
+        "_held",
+        "_is_events",
+        "_is_head",
+        "_is_old",
+        "_takes_trailers",
+        "id",
+        "head_sent",
+    )
 
     def __init__(self, client: "Connection", ask: Ask, id: bytes) -> None:
         self._client = client
         self._is_head = ask.is_head
         self._is_old = ask.head.version != "1.1"
+        self._takes_trailers = ask.takes_trailers
         self._framing = Framing.NONE
         self._held = b""  # the head, until it is written
         self._is_events = False
@@ -98,11 +111,14 @@ class Reply:
             body = held + body
         self._client.write(body)
 
-    def finish(self) -> None:
-        """The answer is whole."""
+    def finish(self, trailers: Headers) -> None:
+        """The answer is whole; its trailers go to those who asked for them."""
         if self._framing is Framing.CHUNKED:
             held, self._held = self._held, b""
-            self._client.write(held + b"0\r\n\r\n")
+            if trailers and self._takes_trailers:
+                self._client.write(b"%b0\r\n%b\r\n" % (held, trailer_lines(trailers)))
+            else:
+                self._client.write(held + b"0\r\n\r\n")
         elif self._held:
             self._flush()
         self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)

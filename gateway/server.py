@@ -240,7 +240,7 @@ class Connection(asyncio.Protocol):
             self._head = None
             fault = upgrade.fault(request, asked)
             if fault is None:
-                Tunnel(service, self, self._transport, request).begin()
+                Tunnel(service, self, self._transport, request, ask.given_id or self._new_id()).begin()
             else:
                 service.tallies.counts[("refused", "upgrade")] += 1
                 status, message = fault

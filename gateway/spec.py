@@ -17,6 +17,7 @@ class EngineSpec:
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None  # its own name for the model, where that differs from the fleet's
     allow_paths: tuple[str, ...] = ()
+    concurrency: int | None = None  # requests at a time
     tls: ClientTls | None = None  # how an https:// engine is believed; None: by the system's authorities
 
 
@@ -109,14 +110,21 @@ class KeySpec:
 
 @dataclass(frozen=True, slots=True)
 class RoomSpec:
-    """How much a fleet takes at a time, and what becomes of a request that finds no room there."""
+    """How much a fleet takes at a time, and what becomes of a request that finds no room there.
 
-    name: str
+    `slot` is its column in the shared table; what each engine takes is in its own spec.
+    """
+
+    model: str | None
+    slot: int = 0
     concurrency: int | None = None
-    engine_concurrency: tuple[int | None, ...] = ()  # of each engine
-    fallback: int | None = None  # the fleet that is tried instead
+    fallback: str | None = None  # the model of the fleet that is tried instead
     shorten_to: int | None = None  # output tokens of requests that had to wait
     waits: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.model or "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,6 @@ class AdmissionSpec:
     keys: tuple[KeySpec, ...]
     everyone: KeySpec
     rooms: tuple[RoomSpec, ...]
-    key_slots: int
     bytes_per_token: float = 4.0
     queue_entries: int = 1024
     queue_bytes: int = 256 << 20

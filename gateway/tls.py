@@ -22,11 +22,20 @@ class Certificates:
         self._engines: dict[ClientTls, Kept] = {}
         self.renew(spec)
 
+    def check(self, spec: WorkerSpec) -> None:
+        """Try what `renew` would do.  Raises BadTls."""
+        if (spec.tls is None) != (self.listener is None):
+            raise BadTls("tls towards clients is switched on or off by a restart only")
+        check(spec)
+
     def renew(self, spec: WorkerSpec) -> None:
         """Serve by `spec` from now on.  Raises BadTls; then nothing has changed."""
         listener = self.listener
-        if spec.tls != self._spec:
-            listener = None if spec.tls is None else kept_server(spec.tls)
+        if spec.tls is not None and spec.tls != self._spec:
+            listener = kept_server(spec.tls)
+            if self.listener is not None:
+                self.listener.becomes(listener)
+                listener = self.listener
         engines = {tls: self._engines.get(tls) or kept_client(tls) for tls in _of_engines(spec)}
         self._spec, self.listener, self._engines = spec.tls, listener, engines
 

@@ -10,7 +10,6 @@ from random import random
 from time import monotonic_ns
 from typing import Any
 
-from gateway import tls
 from gateway.access_log import AccessLog
 from gateway.drain import drain
 from gateway.entrance import Porter
@@ -28,12 +27,12 @@ from gateway.service import Service, Tallies
 from gateway.spec import WorkerSpec
 from gateway.status import StatusLink, engine_series, status_frame
 from gateway.sweep import sweep
+from gateway.tls import Certificates
 from wire.errors import told
 from wire.tasks import Tasks
 from wire.upstream import Ending
 
 _TICK_S = 1.0
-_BACKLOG = 2048
 _STANDARD_ERROR = 2
 _LAST_LINES_S = 1.0  # that whoever reads the log may take for the last of it
 
@@ -58,7 +57,7 @@ async def serve_worker(
     worker = _Worker(spec, loop, tasks, log, unreached)
     new_id = _ids()
     porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, new_id), tasks)
-    servers = [await loop.create_server(porter.entrance, sock=one, backlog=_BACKLOG) for one in listeners]
+    servers = [await porter.serve(one) for one in listeners]
     tasks.spawn(worker.lane.keep_connected(), name="lane")
     tasks.spawn(worker.status.keep_connected(), name="status")
     tasks.spawn(worker.tick(), name="tick")
@@ -88,7 +87,7 @@ class _Worker:
         run_dir = Path(spec.run_dir)
         loads = LoadTable.open(run_dir / "loads.bin")
         tallies = Tallies()
-        self.certificates = tls.Certificates(spec, tallies.counts, log)
+        self.certificates = Certificates(spec, tallies.counts, log)
         self._pools = Pools(loop, self.certificates, spec.limits, descriptors(), log)
         self._index = spec.index
         self.lineup = Lineup(loads, loads.row(spec.index), self._pools.of, tasks, log, unreached)
@@ -130,7 +129,7 @@ class _Worker:
         Nothing is changed when this raises: the policies are built first, and nothing after them fails.
         """
         service = self.service
-        tls.check(spec)
+        self.certificates.check(spec)
         service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
         service.pools = self.lineup.pools
         service.limits = spec.limits

@@ -154,6 +154,11 @@ class ResponseReader:
             return data[len(heads.chunked_bytes) :]
         return self._read_head(data)
 
+    @property
+    def trailers(self) -> Headers:
+        """The fields after the last chunk."""
+        return self._reading.trailers if self._reading is not None else []
+
     def _read_head(self, data: bytes) -> bytes:
         while True:
             if not b"HTTP/1.".startswith(data[:7]):
@@ -257,10 +262,12 @@ class _Reading:
         "pieces",
         "reason",
         "surplus",
+        "trailers",
     )
 
     def __init__(self) -> None:
         self.headers: Headers = []
+        self.trailers: Headers = []
         self.names: list[bytes] = []
         self.reason = b""
         self.length: int | None = None
@@ -280,6 +287,8 @@ class _Reading:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
+            if not self.complete:
+                self.trailers.append((name, value))
             return
         low = name.lower()
         if low == b"content-length":

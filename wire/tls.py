@@ -103,6 +103,15 @@ class Kept:
         self.context = self._make()
         return True
 
+    def becomes(self, other: "Kept") -> None:
+        """Keep what `other` keeps, for those who hold this one."""
+        self._make, self.files, self._seen, self.context = (
+            other._make,
+            other.files,
+            other._seen,
+            other.context,
+        )
+
     def _digest(self) -> bytes:
         digest = hashlib.blake2b(digest_size=16)
         for file in self.files:

@@ -61,6 +61,7 @@ class Exchange:
         "heard",
         "reused",
         "streaming",
+        "trailers",
     )
 
     def __init__(
@@ -75,6 +76,7 @@ class Exchange:
         self.streaming = streaming
         self.reused = False
         self.heard = False  # a byte of the answer came
+        self.trailers: list[tuple[bytes, bytes]] = []
 
     def write(self, data: bytes) -> None:
         """Send a further piece of a streaming request's body."""
@@ -369,6 +371,8 @@ class _Connection(asyncio.Protocol):
             and not self.transport.get_write_buffer_size()  # answered before the request was taken whole
         )
         self.exchange = None
+        if reader.trailers:
+            exchange.trailers = reader.trailers
         if self._paused:
             self.resume_reading()
         # Given back before the caller hears of it: what it sends next may use this connection.

@@ -5,18 +5,20 @@ called back when a turn comes.  What is held is in the shared table (`table.Tabl
 """
 
 from collections import defaultdict, deque
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from gateway.admission import limits, refusal
 from gateway.admission.keys import Key, KeyRing, Used, digest_of
 from gateway.admission.refusal import Refused
-from gateway.admission.room import Engine, Room
+from gateway.admission.room import Engine, Fleet, Room
 from gateway.admission.table import CLASSES, Table
 from gateway.admission.ticket import ENDED, NO_SEAT, RUNNING, WAITING, OnTurn, Ticket, Usage
-from gateway.spec import AdmissionSpec
+from gateway.spec import AdmissionSpec, RoomSpec
 
 CLASS_NAMES = ("high", "normal", "low")
+DEGRADED = ("fallback", "max_tokens", "refused")
 _BY_NAME = {name.encode(): at for at, name in enumerate(CLASS_NAMES)}
 _MOST_RETRY_NS = 60_000_000_000
 
@@ -35,51 +37,56 @@ class Admission:
     """Keys, limits, queue and turns of one worker, in step with the others through the table."""
 
     __slots__ = (
-        "_asking", "_bell", "_caps", "_cells", "_counts", "_everyone", "_ring", "_rings", "_rooms", "_spec",
+        "_asking", "_bell", "_cells", "_counts", "_everyone", "_ring", "_rings", "_rooms", "_spec",
         "_table", "_telling", "_told", "_used", "_wait_ns", "_waits_s", "_worker", "waiting",
     )  # fmt: skip
 
     def __init__(
-        self, spec: AdmissionSpec, table: Table, worker: int, engines: Sequence[Sequence[Engine]], bell: Bell,
+        self, spec: AdmissionSpec, table: Table, worker: int, fleets: Mapping[str | None, Fleet], bell: Bell,
         counts: MutableMapping[tuple[str, ...], int],
     ) -> None:  # fmt: skip
-        """`engines`: of each fleet, in the order of the spec's rooms.  `counts` gets what happens."""
+        """`fleets`: by their models, those of the spec's rooms.  `counts` gets what happens, by series."""
         self._table = table
         self._cells = table.cells
         self._worker = worker
         self._bell = bell
         self._counts = counts
-        self._rooms = [
-            Room(at, room, engines[at], table, worker, spec.trickle) for at, room in enumerate(spec.rooms)
-        ]
+        self._rooms: dict[str | None, Room] = {}
         self._told: deque[tuple[Ticket, Refused | None]] = deque()
         self._telling = False
         self._rings: set[int] = set()
         self._asking: Ticket | None = None
-        self._waits_s: list[tuple[tuple[str, ...], float]] = []
+        self._waits_s: dict[tuple[str, ...], list[float]] = {}
         self._used: dict[str, Used] = defaultdict(Used)  # by name: a key keeps it when its limits change
         self.waiting = 0  # requests that wait in this worker
-        self.apply(spec)
+        self.apply(spec, fleets)
 
-    def apply(self, spec: AdmissionSpec) -> None:
-        """Use other keys and bounds from now on.  What runs or waits keeps what it has taken.
+    def apply(self, spec: AdmissionSpec, fleets: Mapping[str | None, Fleet]) -> None:
+        """Use other keys, fleets and bounds from now on.  What runs or waits keeps what it has taken.
 
-        The fleets, in number and order, and `key_slots` are those of the table.  ValueError otherwise.
+        Whoever is still there keeps its slot; a slot is another's only when nothing is held there any more.
+        ValueError, and nothing changed, when a slot is not in the table.
         """
-        if len(spec.rooms) != len(self._rooms) or spec.key_slots != self._table.key_slots:
-            raise ValueError("other fleets or key slots need another table")
+        table, worker = self._table, self._worker
+        if not all(0 <= room.slot < table.fleets for room in spec.rooms) or not all(
+            0 <= key.slot < table.key_slots for key in spec.keys
+        ):
+            raise ValueError("more fleets or keys than the table has room for")
         self._spec = spec
-        self._everyone = limits.key_of(spec.everyone, self._table, self._worker, Used())
-        keys = [
-            (key.hash, limits.key_of(key, self._table, self._worker, self._used[key.name]))
-            for key in spec.keys
-        ]
+        self._everyone = limits.key_of(replace(spec.everyone, slot=table.all_keys), table, worker, Used())
+        keys = [(key.hash, limits.key_of(key, table, worker, self._used[key.name])) for key in spec.keys]
         hashed = [(digest_of(hash), key) for hash, key in keys if hash is not None]
         self._ring = KeyRing(hashed, next((key for hash, key in keys if hash is None), None))
         self._wait_ns = int(spec.queue_wait_s * 1e9)
-        for room, bounds in zip(self._rooms, spec.rooms, strict=True):
-            room.apply(bounds)
-        self._caps = {engine: most for room in self._rooms for engine, most in room.caps.items()}
+        for bounds in spec.rooms:
+            room = self._rooms.get(bounds.model)
+            if room is None or room.slot != bounds.slot:
+                self._rooms[bounds.model] = Room(bounds, fleets[bounds.model], table, worker, spec.trickle)
+            else:
+                room.apply(bounds, fleets[bounds.model], spec.trickle)
+        for model in self._rooms.keys() - {bounds.model for bounds in spec.rooms}:
+            gone = self._rooms[model]  # whoever waits there is let through, to hear that nobody serves it
+            gone.apply(RoomSpec(model, gone.slot), _NoFleet(), spec.trickle)
 
     # What the relay asks
 
@@ -92,10 +99,10 @@ class Admission:
         return self._count(refusal.unidentified(credential), "none", 1)
 
     def ask(
-        self, key: Key, fleet: int, *, prompt_bytes: int, body_bytes: int, priority: bytes, at_ns: int,
+        self, key: Key, fleet: str | None, *, prompt_bytes: int, body_bytes: int, priority: bytes, at_ns: int,
         on_turn: OnTurn,
     ) -> Ticket | Refused:  # fmt: skip
-        """Let a request in, refuse it, or let it wait (`Ticket.waits`).
+        """Let a request for a fleet (its model) in, refuse it, or let it wait (`Ticket.waits`).
 
         `priority` is what the client wrote: it may lower the class its key has, not raise it.  `on_turn` is
         called for a ticket that waits, once: with None when its turn has come, or with why it is refused.
@@ -117,19 +124,19 @@ class Admission:
             self._tell()
         return ticket if refused is None else self._count(refused, key.name, wanted)
 
-    def full(self, fleet: int) -> tuple[int, ...]:
+    def full(self, fleet: str | None) -> tuple[int, ...]:
         """Engines with no room left, to be left out of the choice."""
         table = self._table
         caps = self._rooms[fleet].caps
         return tuple(id for id, most in caps.items() if table.total(table.seats + id) >= most)
 
-    def poll(self, at_ns: int) -> None:
-        """Look again whose turn it is, and end what waited too long."""
+    def poll(self, at_ns: int) -> int:
+        """Look again whose turn it is, and end what waited too long; how many wait here then."""
         if not self.waiting:
-            return
+            return 0
         self._table.lock()
         try:
-            for room in self._rooms:
+            for room in list(self._rooms.values()):
                 while (oldest := room.line.oldest) is not None and at_ns - oldest.entered_ns >= self._wait_ns:
                     message = f"no room at {room.spec.name} within {self._spec.queue_wait_s:g} s"
                     self._turn_away(room, oldest, refusal.QUEUE_WAIT, message)
@@ -138,11 +145,12 @@ class Admission:
         finally:
             self._table.unlock()
         self._tell()
+        return self.waiting
 
     def gauges(self) -> dict[tuple[str, ...], float]:
         """What waits and runs in this worker, by the names and labels of `gateway.metrics`."""
         gauges: dict[tuple[str, ...], float] = {}
-        for room in self._rooms:
+        for room in self._rooms.values():
             for at, name in enumerate(CLASS_NAMES):
                 gauges[("waiting", room.spec.name, name)] = room.line.waiting(at)
         for key in self._spec.keys:
@@ -152,15 +160,15 @@ class Admission:
 
     def usage(self) -> dict[tuple[str, ...], int]:
         """What each key came to since this worker started, by the names and labels of `gateway.metrics`."""
-        usage: dict[tuple[str, ...], int] = {}
+        usage: dict[tuple[str, ...], int] = {("lock_missed",): self._table.lock_missed}
         for name, used in self._used.items():
             for what in Used.__slots__:
                 usage[(f"key_{what}", name)] = getattr(used, what)
         return usage
 
-    def waits_s(self) -> list[tuple[tuple[str, ...], float]]:
-        """How long requests waited for their turns: ((fleet, class), seconds), each told once."""
-        waits, self._waits_s = self._waits_s, []
+    def waits_s(self) -> dict[tuple[str, ...], list[float]]:
+        """How many seconds requests waited for their turns, by series, each told once."""
+        waits, self._waits_s = self._waits_s, {}
         return waits
 
     # What tickets tell
@@ -169,7 +177,7 @@ class Admission:
         """See `Ticket.sit`."""
         if engine == ticket.seat or ticket.state is not RUNNING:
             return True
-        table, most = self._table, self._caps.get(engine)
+        table, most = self._table, self._rooms[ticket.fleet].caps.get(engine)
         if most is not None:
             table.lock()
             has_room = table.total(table.seats + engine) < most
@@ -194,7 +202,7 @@ class Admission:
                 self._unqueue(room, ticket)
             else:
                 self._stand(ticket)
-                self._cells[table.at(table.running + room.index, self._worker)] -= 1
+                self._cells[table.at(table.running + room.slot, self._worker)] -= 1
             self._release(ticket, gives_back=gives_back)
             if gives_back:
                 if state is RUNNING and room.is_bounded:
@@ -203,7 +211,7 @@ class Admission:
                 limits.correct(ticket.key, self._everyone, ticket.prompt_tokens, usage.prompt_tokens, at_ns)
                 if room.is_bounded:
                     room.turns.correct(ticket, usage)
-            if room.is_bounded and table.total(table.waiting + room.index):
+            if room.is_bounded and table.total(table.waiting + room.slot):
                 self._give_turns(room, at_ns)
         finally:
             table.unlock()
@@ -246,15 +254,15 @@ class Admission:
         if not room.is_bounded:
             return True
         table = self._table
-        return self._has_room(room, at_ns) and not table.total(table.waiting + room.index)
+        return self._has_room(room, at_ns) and not table.total(table.waiting + room.slot)
 
     def _has_room(self, room: Room, at_ns: int) -> bool:
-        return self._table.total(self._table.running + room.index) < room.capacity(at_ns)
+        return self._table.total(self._table.running + room.slot) < room.capacity(at_ns)
 
     def _queue(self, room: Room, ticket: Ticket, at_ns: int) -> Refused | None:
         spec, table = self._spec, self._table
-        entries = table.total(table.waiting + room.index)
-        held_bytes = table.total(table.waiting_bytes + room.index)
+        entries = table.total(table.waiting + room.slot)
+        held_bytes = table.total(table.waiting_bytes + room.slot)
         if entries >= spec.queue_entries or held_bytes + ticket.body_bytes > spec.queue_bytes:
             victim = room.line.victim(ticket)
             left_bytes = held_bytes + ticket.body_bytes - (0 if victim is None else victim.body_bytes)
@@ -270,8 +278,8 @@ class Admission:
         if not room.line.holds(ticket):
             room.turns.start(ticket)
         room.line.add(ticket)
-        self._cells[table.at(table.waiting + room.index, self._worker)] += 1
-        self._cells[table.at(table.waiting_bytes + room.index, self._worker)] += ticket.body_bytes
+        self._cells[table.at(table.waiting + room.slot, self._worker)] += 1
+        self._cells[table.at(table.waiting_bytes + room.slot, self._worker)] += ticket.body_bytes
         self.waiting += 1
         self._asking = ticket
         self._give_turns(room, at_ns)
@@ -298,9 +306,8 @@ class Admission:
             line.turned(at_ns)
             if ticket is self._asking:
                 continue
-            self._waits_s.append(
-                ((room.spec.name, CLASS_NAMES[ticket.priority]), (at_ns - ticket.entered_ns) / 1e9)
-            )
+            series = ("queue_wait", room.spec.name, CLASS_NAMES[ticket.priority])
+            self._waits_s.setdefault(series, []).append((at_ns - ticket.entered_ns) / 1e9)
             if room.spec.shorten_to is not None:
                 ticket.shorten_to = room.spec.shorten_to
                 ticket.degraded = f"max_tokens={room.spec.shorten_to}"
@@ -309,7 +316,7 @@ class Admission:
 
     def _run(self, room: Room, ticket: Ticket, at_ns: int) -> None:
         ticket.state = RUNNING
-        self._cells[self._table.at(self._table.running + room.index, self._worker)] += 1
+        self._cells[self._table.at(self._table.running + room.slot, self._worker)] += 1
         if room.is_bounded:
             room.turns.charge(ticket)
 
@@ -317,15 +324,15 @@ class Admission:
         """Refuse one that waited."""
         self._unqueue(room, ticket)
         self._release(ticket, gives_back=True)
-        entries = self._table.total(self._table.waiting + room.index)
+        entries = self._table.total(self._table.waiting + room.slot)
         refused = refusal.overloaded(reason, message, _retry_ns(room, entries))
         self._told.append((ticket, self._count(refused, ticket.key.name, ticket.priority)))
 
     def _unqueue(self, room: Room, ticket: Ticket) -> None:
         table, cells = self._table, self._cells
         room.line.remove(ticket)
-        cells[table.at(table.waiting + room.index, self._worker)] -= 1
-        cells[table.at(table.waiting_bytes + room.index, self._worker)] -= ticket.body_bytes
+        cells[table.at(table.waiting + room.slot, self._worker)] -= 1
+        cells[table.at(table.waiting_bytes + room.slot, self._worker)] -= ticket.body_bytes
         self.waiting -= 1
         room.turns.publish()
 
@@ -370,6 +377,12 @@ class Admission:
 
     def _add(self, series: tuple[str, ...]) -> None:
         self._counts[series] = self._counts.get(series, 0) + 1
+
+
+class _NoFleet:
+    """What is left of a fleet that was taken out."""
+
+    engines: Sequence[Engine] = ()
 
 
 def _retry_ns(room: Room, before: int) -> int:

@@ -37,12 +37,12 @@ class Ticket:
     )  # fmt: skip
 
     def __init__(
-        self, admission: "Admission", key: Key, fleet: int, priority: int, prompt_tokens: int,
+        self, admission: "Admission", key: Key, fleet: str | None, priority: int, prompt_tokens: int,
         body_bytes: int, entered_ns: int, on_turn: OnTurn,
     ) -> None:  # fmt: skip
         self._admission = admission
         self.key = key
-        self.fleet = fleet  # another one than asked for where it fell back
+        self.fleet = fleet  # its model; another than was asked for where it fell back
         self.priority = priority
         self.prompt_tokens = prompt_tokens  # the estimate that was taken
         self.body_bytes = body_bytes

@@ -18,7 +18,7 @@ _OUTPUT_WEIGHT = 2  # an output token costs an engine more than a prompt token: 
 class Turns:
     """The turns at one fleet as one worker sees them.  Called under the table's lock."""
 
-    __slots__ = ("_cells", "_fleet", "_floor", "_line", "_served", "_slots", "_table", "_trickle", "_worker")
+    __slots__ = ("_cells", "_fleet", "_floor", "_line", "_served", "_slots", "_table", "_worker", "trickle")
 
     def __init__(self, table: Table, worker: int, fleet: int, line: Line, trickle: int) -> None:
         self._table = table
@@ -26,7 +26,7 @@ class Turns:
         self._worker = worker
         self._fleet = fleet
         self._line = line
-        self._trickle = trickle
+        self.trickle = trickle
         self._slots = table.key_slots
         self._floor = table.floor + fleet * CLASSES  # [class]
         self._served = table.served + fleet * CLASSES * table.key_slots  # [class, key]
@@ -72,14 +72,15 @@ class Turns:
         """(worker, class) whose turn it is; None when nobody waits anywhere.
 
         The highest class that waits; at every `trickle`th turn the class that was served longest ago.  So a
-        class that waits is served within 2 x `trickle` turns (of three classes, and `trickle` at least 2).
+        class that waits is passed over less than 3 x `trickle` times in a row: each of the two others may
+        have such a turn once before it.
         """
         waiting = [priority for priority in range(CLASSES) if self._waits(priority)]
         if not waiting:
             return None
         table, cells = self._table, self._cells
         priority = waiting[0]
-        if (cells[table.turns + self._fleet] + 1) % self._trickle == 0:
+        if (cells[table.turns + self._fleet] + 1) % self.trickle == 0:
             first = table.turn_of + self._fleet * CLASSES
             priority = min(waiting, key=lambda waits: cells[first + waits])
         return self._first(priority), priority

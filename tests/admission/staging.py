@@ -1,8 +1,8 @@
 """A gateway's admission without a gateway: workers that share one table, a clock that is set by hand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,8 +10,8 @@ from gateway.admission.admit import Admission
 from gateway.admission.keys import Key, hashed
 from gateway.admission.refusal import Refused
 from gateway.admission.table import Table
-from gateway.admission.ticket import Ticket
-from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
+from gateway.admission.ticket import OnTurn, Ticket
+from gateway.spec import AdmissionSpec, EngineSpec, KeySpec, RoomSpec
 
 SECOND = 1_000_000_000
 EVERYONE = "everyone"
@@ -22,7 +22,15 @@ class FakeEngine:
     """An engine as admission sees it."""
 
     id: int
+    spec: EngineSpec
     up: bool = True
+
+
+@dataclass
+class FakeFleet:
+    """A fleet as admission sees it."""
+
+    engines: list[FakeEngine]
 
 
 @dataclass
@@ -65,25 +73,30 @@ def key(name: str, slot: int, **limits: object) -> KeySpec:
 def spec(
     keys: Sequence[KeySpec] = (KeySpec("anonymous", 0),),
     rooms: Sequence[RoomSpec] = (RoomSpec("m"),),
-    everyone: dict[str, object] | None = None,
+    everyone: Mapping[str, object] | None = None,
     **more: object,
 ) -> AdmissionSpec:
-    slots = len(keys) + 2
-    whole = KeySpec(EVERYONE, slots, **(everyone or {}))  # type: ignore[arg-type]
-    return AdmissionSpec(tuple(keys), whole, tuple(rooms), slots, **more)  # type: ignore[arg-type]
+    whole = KeySpec(EVERYONE, -1, **(everyone or {}))  # type: ignore[arg-type]
+    placed = tuple(replace(room, slot=at) for at, room in enumerate(rooms))
+    return AdmissionSpec(tuple(keys), whole, placed, **more)  # type: ignore[arg-type]
 
 
 class Stage:
     """Workers over one table."""
 
-    def __init__(self, told: AdmissionSpec, path: Path, workers: int, engines: int) -> None:
+    def __init__(self, told: AdmissionSpec, path: Path, workers: int, caps: Sequence[int | None]) -> None:
         self.spec = told
         self.path = path
         self.now_ns = 1_000 * SECOND
-        self.engines = [
-            [FakeEngine(fleet * engines + e) for e in range(engines)] for fleet in range(len(told.rooms))
-        ]
-        self.table = Table.create(path, workers, len(told.rooms), engines * len(told.rooms), told.key_slots)
+        self.fleets: dict[str | None, FakeFleet] = {}
+        for fleet, room in enumerate(told.rooms):
+            ids = range(fleet * len(caps), (fleet + 1) * len(caps))
+            specs = [
+                EngineSpec(id, f"http://e{id}", concurrency=most) for id, most in zip(ids, caps, strict=True)
+            ]
+            self.fleets[room.model] = FakeFleet([FakeEngine(spec.id, spec) for spec in specs])
+        rooms = len(told.rooms)
+        self.table = Table.create(path, workers, rooms + 1, len(caps) * rooms, len(told.keys) + 2)
         self.tables = [Table.open(path) for _ in range(workers)]
         self.bells = [Bell() for _ in range(workers)]
         self.counts: list[dict[tuple[str, ...], int]] = [{} for _ in range(workers)]
@@ -91,7 +104,7 @@ class Stage:
 
     def start(self, worker: int) -> Admission:
         table, bell, counts = self.tables[worker], self.bells[worker], self.counts[worker]
-        return Admission(self.spec, table, worker, self.engines, bell, counts)
+        return Admission(self.spec, table, worker, self.fleets, bell, counts)
 
     def known(self, name: str | None, worker: int = 0) -> Key:
         found = self.workers[worker].identify(b"" if name is None else f"Bearer sl-{name}".encode())
@@ -99,8 +112,8 @@ class Stage:
         return found
 
     def ask(
-        self, told: Told, name: str | None = None, *, worker: int = 0, fleet: int = 0, tokens: int = 0,
-        body_bytes: int = 100, priority: bytes = b"",
+        self, told: OnTurn, name: str | None = None, *, worker: int = 0, fleet: str | None = "m",
+        tokens: int = 0, body_bytes: int = 100, priority: bytes = b"",
     ) -> Ticket | Refused:  # fmt: skip
         return self.workers[worker].ask(
             self.known(name, worker),
@@ -112,12 +125,12 @@ class Stage:
             on_turn=told,
         )
 
-    def admitted(self, told: Told, name: str | None = None, **how: object) -> Ticket:
+    def admitted(self, told: OnTurn, name: str | None = None, **how: object) -> Ticket:
         ticket = self.ask(told, name, **how)  # type: ignore[arg-type]
         assert isinstance(ticket, Ticket), ticket
         return ticket
 
-    def reason(self, told: Told, name: str | None = None, **how: object) -> str:
+    def reason(self, told: OnTurn, name: str | None = None, **how: object) -> str:
         refused = self.ask(told, name, **how)  # type: ignore[arg-type]
         assert isinstance(refused, Refused), refused
         return refused.reason
@@ -134,9 +147,11 @@ class Stage:
 
 
 @contextmanager
-def stage(told: AdmissionSpec, *, workers: int = 1, engines: int = 2) -> Iterator[Stage]:
+def stage(
+    told: AdmissionSpec, *, workers: int = 1, caps: Sequence[int | None] = (None, None)
+) -> Iterator[Stage]:
     with TemporaryDirectory() as folder:
-        made = Stage(told, Path(folder) / "admission.bin", workers, engines)
+        made = Stage(told, Path(folder) / "admission.bin", workers, caps)
         try:
             yield made
         finally:

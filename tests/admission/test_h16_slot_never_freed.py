@@ -9,24 +9,28 @@ from gateway.admission.ticket import Ticket, Usage
 from gateway.spec import RoomSpec
 from tests.admission.staging import SECOND, Stage, Told, key, spec, stage
 
+
+def three_times(ticket: Ticket, at_ns: int) -> None:
+    """Each ending after the first does nothing."""
+    ticket.failed(at_ns)
+    ticket.leave(at_ns)
+    ticket.done(Usage(1, 1, 1), at_ns)
+
+
 ENDINGS: dict[str, Callable[[Ticket, int], None]] = {
     "done": lambda ticket, at_ns: ticket.done(Usage(10, 0, 5), at_ns),
     "done, usage not told": lambda ticket, at_ns: ticket.done(None, at_ns),
     "failed": lambda ticket, at_ns: ticket.failed(at_ns),
     "left": lambda ticket, at_ns: ticket.leave(at_ns),
-    "failed, then left, then done": lambda ticket, at_ns: (
-        ticket.failed(at_ns),
-        ticket.leave(at_ns),
-        ticket.done(None, at_ns),
-    )[0],
+    "failed, then left, then done": lambda ticket, at_ns: three_times(ticket, at_ns),
 }
 every_ending = pytest.mark.parametrize("end", ENDINGS.values(), ids=ENDINGS)
-BOUNDED = RoomSpec("m", concurrency=1, engine_concurrency=(1, 1))
+BOUNDED = RoomSpec("m", concurrency=1)
 
 
 @every_ending
 def test_a_slot_is_free_again_after_every_ending(end: Callable[[Ticket, int], None]) -> None:
-    with stage(spec([key("a", 0, concurrency=1)], [BOUNDED])) as gateway:
+    with stage(spec([key("a", 0, concurrency=1)], [BOUNDED]), caps=(1, 1)) as gateway:
         for _ in range(3):
             ticket = gateway.admitted(Told(), "a")
             assert ticket.sit(0)
@@ -60,12 +64,12 @@ def test_a_refusal_by_one_limiter_takes_nothing_from_the_others() -> None:
     keys = [key("a", 0, **limits), key("poor", 1, prompt_tokens_per_s=1.0, prompt_tokens_burst=10)]
     with stage(spec(keys, [RoomSpec("m", concurrency=0, waits=False), RoomSpec("n")], limits)) as gateway:
         assert gateway.reason(Told(), "a", tokens=100) == "fleet_full"
-        assert gateway.reason(Told(), "a", fleet=1, tokens=101) == "prompt_above_burst"
-        assert gateway.reason(Told(), "poor", fleet=1, tokens=11) == "prompt_above_burst"
+        assert gateway.reason(Told(), "a", fleet="n", tokens=101) == "prompt_above_burst"
+        assert gateway.reason(Told(), "poor", fleet="n", tokens=11) == "prompt_above_burst"
         assert not any(gateway.leases())
-        last = gateway.admitted(Told(), "a", fleet=1, tokens=100)
+        last = gateway.admitted(Told(), "a", fleet="n", tokens=100)
         last.failed(gateway.now_ns)
-        gateway.admitted(Told(), "a", fleet=1, tokens=100)
+        gateway.admitted(Told(), "a", fleet="n", tokens=100)
 
 
 def test_ten_clients_that_leave_do_not_keep_the_eleventh_out() -> None:
@@ -76,15 +80,15 @@ def test_ten_clients_that_leave_do_not_keep_the_eleventh_out() -> None:
 
 
 def test_a_seat_is_left_when_another_engine_is_tried() -> None:
-    with stage(spec(rooms=[RoomSpec("m", engine_concurrency=(1, 1))])) as gateway:
+    with stage(spec(), caps=(1, 1)) as gateway:
         ticket = gateway.admitted(Told())
         other = gateway.admitted(Told())
         assert ticket.sit(0)
         assert ticket.sit(0)
-        assert gateway.workers[0].full(0) == (0,)
+        assert gateway.workers[0].full("m") == (0,)
         assert not other.sit(0)
         assert ticket.sit(1)
-        assert gateway.workers[0].full(0) == (1,)
+        assert gateway.workers[0].full("m") == (1,)
         assert other.sit(0)
         ticket.done(None, gateway.now_ns)
         other.done(None, gateway.now_ns)

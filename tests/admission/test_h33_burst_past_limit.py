@@ -43,7 +43,7 @@ def test_the_limits_of_all_keys_together_hold_over_all_keys() -> None:
         (RARE, "all_prompt_tokens"),
         ({"concurrency": 2}, "all_concurrency"),
     ):
-        with stage(spec(keys, everyone=everyone)) as gateway:  # type: ignore[arg-type]
+        with stage(spec(keys, everyone=everyone)) as gateway:
             for name in "ab":
                 gateway.admitted(Told(), name, tokens=50)
             refused = gateway.ask(Told(), "c", tokens=50)
@@ -83,18 +83,18 @@ def test_a_prompt_that_never_fits_is_told_so_and_not_to_come_again() -> None:
 
 ASKER = """
 import sys, time
-from tests.admission.staging import Bell, spec, key
+from tests.admission.staging import Bell, FakeFleet, spec, key
 from gateway.admission.admit import Admission
 from gateway.admission.table import Table
 path, worker, asks = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 told = spec([key("a", 0, requests_per_s=0.0001, requests_burst=33), key("b", 1, concurrency=17)])
-admission = Admission(told, Table.open(path), worker, [[]], Bell(), {})
+admission = Admission(told, Table.open(path), worker, {"m": FakeFleet([])}, Bell(), {})
 print("ready", flush=True)
 sys.stdin.readline()
 passed = {}
 for name in "ab":
     who = admission.identify(b"Bearer sl-" + name.encode())
-    asked = [admission.ask(who, 0, prompt_bytes=0, body_bytes=0, priority=b"",
+    asked = [admission.ask(who, "m", prompt_bytes=0, body_bytes=0, priority=b"",
                            at_ns=time.monotonic_ns(), on_turn=print) for _ in range(asks)]
     passed[name] = sum(hasattr(one, "seat") for one in asked)
 print(passed["a"], passed["b"], flush=True)
@@ -105,7 +105,7 @@ sys.stdin.readline()
 def test_four_processes_share_one_budget(tmp_path: Path) -> None:
     path = tmp_path / "admission.bin"
     told = spec([key("a", 0), key("b", 1)])
-    Table.create(path, 4, 1, 2, told.key_slots).close()
+    Table.create(path, 4, 1, 2, len(told.keys)).close()
     command = [sys.executable, "-c", ASKER, str(path)]
     askers = [
         subprocess.Popen(

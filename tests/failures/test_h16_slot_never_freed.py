@@ -1,4 +1,4 @@
-"""After cancelled or failed requests the load counters drift: slots are taken for good, traffic goes astray."""
+"""After cancelled or failed requests load counters drift: slots are taken for good, routing goes astray."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

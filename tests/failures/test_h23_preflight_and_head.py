@@ -4,8 +4,24 @@ import asyncio
 
 import pytest
 
+from gateway.spec import CorsSpec, LimitsSpec
 from tests.failures.support import at_once, run
-from tests.support import Engine, Peer, answers, ask, json_answer, running
+from tests.support import (
+    CHAT,
+    FINISH,
+    LAST,
+    SSE_HEAD,
+    TOKEN,
+    Engine,
+    Peer,
+    answers,
+    ask,
+    event,
+    json_answer,
+    post,
+    running,
+    streams,
+)
 
 STATUSES = ("200 OK", "204 No Content", "304 Not Modified", "400 Bad Request", "404 Not Found", "500 Oops")
 
@@ -97,5 +113,99 @@ def test_h23_preflight_and_head_many_heads_at_once_hang_nowhere() -> None:
             assert {(got.status, got.body) for got in await at_once(asked)} == {(200, b"")}
             await asyncio.sleep(0)
             assert gateway.inflight() == 0
+
+    run(test())
+
+
+# Browsers
+
+PAGE = "https://app.example"
+RULES = CorsSpec((PAGE,))
+PREFLIGHT = (
+    f"Origin: {PAGE}",
+    "Access-Control-Request-Method: POST",
+    "Access-Control-Request-Headers: authorization,content-type,x-title",
+)
+OWN_WORD = ("Access-Control-Allow-Origin: *", "access-control-allow-origin: https://other.example")
+
+
+@pytest.mark.parametrize(
+    "target", ["/v1/chat/completions", "/v1/models", "/v1/made/up", "/health", "/generate", "/v1/x?a=%2F"]
+)
+def test_h23_preflight_and_head_a_genuine_preflight_passes_without_credentials(target: str) -> None:
+    """On every path: browsers send none with it; and it is no business of an engine."""
+
+    async def test() -> None:
+        engine = Engine(answers(json_answer(b"{}", "405 Method Not Allowed")))
+        async with running(engine, cors=RULES) as gateway:
+            got = await ask(gateway.port, head(target, *PREFLIGHT, method="OPTIONS", close=True), 5)
+            assert got.status in (200, 204) and got.is_whole
+            assert got.header("access-control-allow-origin") == [PAGE]
+            assert "POST" in got.header("access-control-allow-methods")[0]
+            allowed = got.header("access-control-allow-headers")[0].lower().replace(" ", "").split(",")
+            assert "*" in allowed or {"authorization", "content-type", "x-title"} <= set(allowed)
+        assert not engine.asked
+
+    run(test())
+
+
+async def cut(peer: Peer) -> None:
+    await peer.send(SSE_HEAD, event(TOKEN))
+    peer.reset()
+
+
+REFUSING = [
+    answers(json_answer(b"{}", f"{status} S", *own))
+    for status in (200, 400, 401, 404, 422, 429, 500, 503)
+    for own in ((), OWN_WORD)
+]
+SAYING = [
+    *REFUSING,
+    streams(TOKEN, FINISH),
+    answers(SSE_HEAD.replace(b"\r\n\r\n", b"\r\nAccess-Control-Allow-Origin: *\r\n\r\n"), event(TOKEN), LAST),
+    answers(b"not HTTP\r\n\r\n"),
+    cut,
+]
+
+
+def test_h23_preflight_and_head_every_answer_names_the_page_that_may_read_it_once() -> None:
+    """Of every status, in streams from the head on, from engines that name others, and the gateway's own."""
+
+    async def test() -> None:
+        async def script(peer: Peer) -> None:
+            await SAYING[int(peer.line.split("?")[1].split()[0])](peer)
+
+        origin = f"Origin: {PAGE}"
+        async with running(Engine(script), cors=RULES, limits=LimitsSpec(body_bytes=50_000)) as gateway:
+            path = "/v1/chat/completions"
+            asked = [post(CHAT, f"{path}?{n}", origin) for n in range(len(SAYING))]
+            asked.append(post(b"{bad", f"{path}?0", origin))
+            asked.append(post(b"x" * 60_000, f"{path}?0", origin))
+            asked.append(post(CHAT, "/refused", origin))
+            asked += [head(target, origin, method="GET", close=True) for target in ("/health", "/v1/models")]
+            for n, got in enumerate(await at_once(ask(gateway.port, one) for one in asked)):
+                assert got.header("access-control-allow-origin") == [PAGE], (n, got.raw[:300])
+                assert [value.lower() for value in got.header("vary")].count("origin") == 1
+
+    run(test())
+
+
+def test_h23_preflight_and_head_a_page_not_named_may_not_read() -> None:
+    async def test() -> None:
+        engine = Engine(answers(json_answer(b"{}", "200 OK", *OWN_WORD)))
+        async with running(engine, cors=RULES) as gateway:
+            for origin in (
+                "https://evil.example",
+                "null",
+                PAGE + ".evil.example",
+                PAGE.upper(),
+                "http://app.example",
+            ):
+                for extra in (PREFLIGHT[1:], ()):
+                    method = "OPTIONS" if extra else "GET"
+                    request = head("/v1/x", f"Origin: {origin}", *extra, method=method, close=True)
+                    got = await ask(gateway.port, request, 5)
+                    assert PAGE not in got.header("access-control-allow-origin")
+                    assert not {"*", origin} & set(got.header("access-control-allow-origin"))
 
     run(test())

@@ -212,7 +212,6 @@ def test_h26_other_endpoints_an_upgrade_is_answered_in_words_or_done_and_never_h
     run(test())
 
 
-@pytest.mark.xfail(strict=True, reason="WebSocket is refused with 501 and not relayed yet")
 def test_h26_other_endpoints_a_websocket_passes_both_ways_with_its_subprotocol_and_close_code() -> None:
     async def test() -> None:
         engine = Engine(echo)
@@ -240,7 +239,6 @@ def test_h26_other_endpoints_a_websocket_passes_both_ways_with_its_subprotocol_a
     run(test())
 
 
-@pytest.mark.xfail(strict=True, reason="WebSocket is refused with 501 and not relayed yet")
 @pytest.mark.parametrize("who", ["client", "engine"])
 def test_h26_other_endpoints_when_one_side_of_a_websocket_is_lost_so_is_the_other(who: str) -> None:
     async def test() -> None:

@@ -18,10 +18,12 @@ from gateway.listen import listen, shown
 from tests.gateway.programs import REPOSITORY, Program, program, shadowlane
 
 
-def said_by(*argv: str, env: dict[str, str] | None = None) -> tuple[int, str, str]:
+def said_by(*argv: str, env: dict[str, str] | None = None, stdin: str = "") -> tuple[int, str, str]:
     """Exit status, stdout and stderr of a command that ends by itself."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(env or {})}
-    done = subprocess.run(shadowlane(*argv), env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        shadowlane(*argv), env=environment, input=stdin, capture_output=True, text=True, timeout=60
+    )
     return done.returncode, done.stdout, done.stderr
 
 
@@ -35,7 +37,7 @@ def closed_url() -> str:
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     status, text, _ = said_by("--help")
     assert status == 0
-    for command in ("serve", "check", "report", "demo", "top", "emulate", "version"):
+    for command in ("serve", "check", "report", "demo", "top", "key", "emulate", "version"):
         assert f"    {command} " in text
     assert "_worker" not in text
     program_ = (
@@ -49,7 +51,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     )
 
 
-@pytest.mark.parametrize("command", ["serve", "check", "report", "demo", "top", "version"])
+@pytest.mark.parametrize("command", ["serve", "check", "report", "demo", "top", "key", "version"])
 def test_each_commands_help_shows_an_example(command: str) -> None:
     status, text, _ = said_by(command, "--help")
     assert status == 0
@@ -59,6 +61,22 @@ def test_each_commands_help_shows_an_example(command: str) -> None:
 def test_version_is_one_line() -> None:
     status, text, _ = said_by("version")
     assert (status, text.count("\n"), text.startswith("shadowlane ")) == (0, 1, True)
+
+
+def test_a_new_key_is_told_once_with_the_entry_that_knows_it() -> None:
+    status, text, _ = said_by("key", "search-team")
+    key = text.splitlines()[1].removeprefix("#").strip()
+    again, entry, _ = said_by("key", "search-team", "--stdin", stdin=key + "\n")
+    assert (status, again) == (0, 0)
+    assert key.startswith("sl-") and key not in entry
+    assert text.endswith(entry) and entry.startswith("- name: search-team\n  hash: sha256:")
+    assert said_by("key")[1] != text
+
+
+def test_a_key_that_could_be_guessed_gets_no_hash() -> None:
+    status, text, told = said_by("key", "--stdin", stdin="secret\n")
+    assert (status, text) == (2, "")
+    assert "16" in told and "secret" not in told
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])

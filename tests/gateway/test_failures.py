@@ -460,43 +460,6 @@ def test_an_administrative_path_opened_for_one_engine_reaches_no_other() -> None
     run(test())
 
 
-def test_h30_an_engine_that_fails_is_left_out_and_taken_back() -> None:
-    async def test() -> None:
-        one, other = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
-        async with running(one, other, policy="round_robin") as gateway:
-            assert (await ask(gateway.port, post())).status == 200
-            await one.stop()
-            for _ in range(8):
-                assert (await ask(gateway.port, post())).status == 200
-            seen = len(one.asked)
-            await one.start()
-
-            async def served_again() -> None:
-                while len(one.asked) == seen:
-                    assert (await ask(gateway.port, post())).status == 200
-                    await asyncio.sleep(0.1)
-
-            await asyncio.wait_for(served_again(), 10)
-
-    run(test())
-
-
-def test_no_engine_available_is_a_503_with_retry_after() -> None:
-    async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-        specs = (EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm"),)
-        async with running(fleets=[FleetSpec(None, (), True, specs, "least_load")]) as gateway:
-            statuses: list[int] = []
-            while not statuses or statuses[-1] != 503:
-                got = await ask(gateway.port, post())
-                statuses.append(got.status)
-                assert got.status in (502, 503) and len(statuses) < 20
-            assert got.header("retry-after") and b"no engine" in got.body
-
-    run(test())
-
-
 def test_the_model_wherever_it_stands_chooses_the_fleet_and_an_unknown_one_is_a_404() -> None:
     async def test() -> None:
         a, b = Engine(answers(json_answer(b'"a"'))), Engine(answers(json_answer(b'"b"')))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from tests.support import Engine, Peer, answers, ask, json_answer, post, running
 from tests.wire.probes import ANSWERS, HIDDEN, HIDDEN_ANSWER, OVERLONG_ANSWERS, REQUESTS
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
+from wire.http1 import Malformed, RequestReader
+from wire.response import MalformedAnswer, ResponseReader
 
 OK = json_answer(b"{}")
 
@@ -259,3 +261,57 @@ def test_answers_are_read_the_same_wherever_they_are_cut(
     assert answer_or_none(data, cuts, bodiless=bodiless) == answer_or_none(
         data, range(len(data)), bodiless=bodiless
     )
+
+
+ENDLESS_REQUESTS: dict[str, tuple[bytes, bytes]] = {
+    "method": (b"", b"G"),
+    "target": (b"GET /", b"a"),
+    "blanks after the method": (b"GET ", b" "),
+    "name": (b"GET / HTTP/1.1\r\n", b"a"),
+    "value": (b"GET / HTTP/1.1\r\nHost: ", b"a"),
+    "blanks before a value": (b"GET / HTTP/1.1\r\nHost:", b" "),
+    "fields": (b"GET / HTTP/1.1\r\n", b"A: b\r\n"),
+    "empty lines before it": (b"", b"\r\n"),
+    "chunk's size": (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "chunk's extension": (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a"),
+    "trailers": (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n"),
+}
+ENDLESS_ANSWERS: dict[str, tuple[bytes, bytes]] = {
+    "reason": (b"HTTP/1.1 200 ", b"a"),
+    "name": (b"HTTP/1.1 200 OK\r\n", b"a"),
+    "value": (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    "fields": (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
+    "chunk's size": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"0"),
+    "chunk's extension": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"a"),
+    "trailers": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"A: b\r\n"),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS_REQUESTS)
+@pytest.mark.parametrize("step", [1, 1000])
+def test_no_part_of_a_request_goes_on_for_ever(name: str, step: int) -> None:
+    start, unit = ENDLESS_REQUESTS[name]
+    reader = RequestReader(4096)
+    reader.feed(start)
+    fed, endless = 0, unit * 1000
+    while fed < 20_000:
+        for event in reader.feed(endless[:step] if step > 1 else unit):
+            assert isinstance(event, Malformed)
+            return
+        fed += step * len(unit) if step == 1 else step
+    raise AssertionError("it is still read")
+
+
+@pytest.mark.parametrize("name", ENDLESS_ANSWERS)
+@pytest.mark.parametrize("step", [1, 1000])
+def test_no_part_of_an_answer_goes_on_for_ever(name: str, step: int) -> None:
+    start, unit = ENDLESS_ANSWERS[name]
+    reader = ResponseReader(4096)
+    assert reader.feed(start) == b""
+
+    def go_on() -> None:
+        for _ in range(20_000 // step):
+            assert reader.feed((unit * 1000)[:step] if step > 1 else unit) == b""
+
+    with pytest.raises(MalformedAnswer):
+        go_on()

@@ -1,0 +1,238 @@
+"""A WebSocket through the gateway: the handshake relayed, then bytes both ways until either side ends.
+
+After the handshake nothing is read into: frames, pings, close codes and compression are the two ends' own.
+Until the engine has agreed, not one byte of the client's goes to it: else a refused handshake would leave a
+connection on which whatever the client wrote is taken for requests.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from gateway import head, upgrade
+from gateway.fleet import Engine, Fleet
+from gateway.outcome import Outcome, outcome
+from gateway.service import Service
+from gateway.tunnel_ends import ClientEnd, End, EngineEnd
+from routing.types import Prompt
+from wire import lent
+from wire.dial import CannotConnect
+from wire.handshake import Handshake
+from wire.http1 import RequestHead
+from wire.response import BODILESS_STATUS, ResponseHead
+from wire.tasks import Tasks
+from wire.upstream import Ending
+
+if TYPE_CHECKING:
+    from gateway.server import Connection
+
+_EARLY_BYTES = 64 << 10
+_SWITCH = b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+_NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)
+
+
+class Tunnel:
+    """One client's connection and, once there is one, an engine's."""
+
+    def __init__(
+        self,
+        service: Service,
+        connection: "Connection",
+        transport: asyncio.Transport,
+        asked: RequestHead,
+        id: bytes,
+    ) -> None:
+        self._service = service
+        self._connection = connection
+        self._asked = asked
+        self._id = id
+        self._client = ClientEnd(self, connection, transport)
+        self._end: EngineEnd | None = None
+        self._early: list[bytes] = []
+        self._early_bytes = 0
+        self._tasks = Tasks()
+        self._task: asyncio.Task[None] | None = None
+        self._fleet: Fleet | None = None
+        self._engine: Engine | None = None
+        self._is_charged = False
+        self._pending_bytes = 0
+        self._is_counted = False
+        self.is_open = False
+
+    def begin(self) -> None:
+        """Take the connection over: it is this tunnel's from here on."""
+        self._service.tallies.requests += 1
+        self._client.transport.set_protocol(self._client)
+        self._task = self._tasks.spawn(self._open(), name="tunnel")
+
+    # Until the engine agrees
+
+    def client_said(self, data: bytes) -> None:
+        if self.is_open:
+            assert self._end is not None
+            self._end.transport.write(data)
+            return
+        self._early.append(data)
+        self._early_bytes += len(data)
+        if self._early_bytes > _EARLY_BYTES:
+            self._client.transport.pause_reading()
+
+    async def _open(self) -> None:
+        service = self._service
+        model = upgrade.model(self._asked.target)
+        fleet = self._fleet = service.fleets.named(model)
+        if fleet is None:
+            known = ", ".join(service.fleets.models) or "none yet"
+            asked = (
+                "the request names no model" if model is None else f"there is no model {model[:200]!r} here"
+            )
+            self._refuse(404, f"{asked}; there are: {known}", Outcome.CLIENT_ERROR, "unknown_model")
+            return
+        tried: tuple[int, ...] = ()
+        while len(tried) <= service.limits.retries:
+            chosen = service.fleets.choose(fleet, _NO_PROMPT, monotonic_ns() / 1e9, tried)
+            if chosen is None:
+                break
+            self._engine, choice = chosen
+            self._is_charged, self._pending_bytes = True, choice.uncached_bytes
+            tried += (self._engine.id,)
+            try:
+                end = await self._ask(self._engine)
+            except CannotConnect as error:
+                self._release()
+                self._not_reached(self._engine, error)
+                continue
+            await self._answer(end, self._engine)
+            return
+        self._refuse(503, f"no engine of {fleet.name} is available", Outcome.NO_ENGINE, "no_engine")
+
+    async def _ask(self, engine: Engine) -> EngineEnd:
+        """Connect and send the handshake.  Raises CannotConnect."""
+        pool, spec = self._service.pool(engine), engine.spec
+        heard = self._service.loop.create_future()
+        end = EngineEnd(self, pool, Handshake(self._service.limits.head_bytes), heard)
+        end.other, self._client.other, self._end = self._client, end, end
+        await lent.dial(pool, end)
+        end.lent()
+        asked = self._asked if spec.api_key is None else upgrade.without_key(self._asked)
+        target = asked.target if spec.model is None else upgrade.renamed(asked.target, spec.model)
+        same = head.to_engine(
+            asked,
+            target=pool.mount + target,
+            authority=pool.authority,
+            credential=None if spec.api_key is None else spec.api_key.encode(),
+            peer=self._connection.peer,
+            trusted=self._connection.is_trusted,
+        )
+        if end.is_connected:
+            end.transport.write(b"%b%bx-request-id: %b\r\n\r\n" % (same, _SWITCH, self._id))
+        return end
+
+    def _not_reached(self, engine: Engine, error: CannotConnect) -> None:
+        kind = Ending.FULL if error.is_ours else Ending.REFUSED
+        self._service.tallies.counts[("upstream_errors", engine.name, kind.value)] += 1
+        if not error.is_ours:
+            engine.failed(error.why)
+
+    async def _answer(self, end: EngineEnd, engine: Engine) -> None:
+        """Wait for what the engine says; unless it agreed, pass that on."""
+        ending = Ending.TIMEOUT
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._service.limits.first_token_timeout_s):
+                ending = await end.heard
+        if self.is_open or self._is_counted:
+            return
+        end.abort()
+        refused = end.handshake.refused
+        if ending is Ending.COMPLETE and refused is not None:
+            engine.answered(monotonic_ns())
+            self._pass_on(refused, end.handshake.body)
+            return
+        self._service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
+        status = 504 if ending is Ending.TIMEOUT else 502
+        why = f"the engine did not answer the handshake ({ending.value})"
+        self._refuse(status, why, outcome(ending, 0, False, ()), None)
+
+    def _pass_on(self, refused: ResponseHead, body: bytes) -> None:
+        """The engine's answer in place of its agreement."""
+        if self._connection.grant is not None:
+            refused = self._connection.grant.over(refused)
+        framing = b"" if refused.status in BODILESS_STATUS else b"Content-Length: %d\r\n" % len(body)
+        lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self._id)
+        self._client.transport.write(head.to_client(refused) + lines + body)
+        self.ended(outcome(Ending.COMPLETE, refused.status, False, ()))
+        self._connection.answered(close=True)
+
+    def _refuse(self, status: int, message: str, what: Outcome, reason: str | None) -> None:
+        if reason is not None:
+            self._service.tallies.counts[("refused", reason)] += 1
+        kind = "invalid_request_error" if status < 500 else "upstream_error"
+        kind, wait_s = ("service_unavailable", 2) if status == 503 else (kind, None)
+        code = "model_not_found" if reason == "unknown_model" else None
+        self._connection.refuse(status, kind, message, code, request=None, retry_after_s=wait_s, close=True)
+        self.ended(what)
+        self._connection.answered(close=True)
+
+    # Once it has
+
+    def switched(self, end: EngineEnd, agreed: ResponseHead) -> None:
+        """The engine agreed: the client is told, and what either has said since goes on."""
+        assert self._engine is not None
+        self._engine.answered(monotonic_ns())
+        self._service.fleets.prefilled(self._engine, self._pending_bytes)
+        self._pending_bytes = 0
+        self.is_open = True
+        self._client.keep_alive()
+        client = self._client.transport
+        client.write(b"%b%bx-request-id: %b\r\n\r\n" % (head.to_client(agreed), _SWITCH, self._id))
+        if end.handshake.rest:
+            client.write(end.handshake.rest)
+        for piece in self._early:
+            end.transport.write(piece)
+        if self._early_bytes > _EARLY_BYTES:
+            client.resume_reading()
+        self._early = []
+
+    def pace(self, end: End, *, pause: bool) -> None:
+        """Read from one side no faster than the other takes it."""
+        if self.is_open and end.is_connected and not end.transport.is_closing():
+            if pause:
+                end.transport.pause_reading()
+            else:
+                end.transport.resume_reading()
+
+    def after_silence(self, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        return self._service.loop.call_later(self._service.limits.idle_timeout_s, callback)
+
+    def abort(self) -> None:
+        """One side takes nothing any more: both are given up."""
+        self.ended(Outcome.TIMEOUT)
+        self._client.abort()
+        if self._end is not None:
+            self._end.abort()
+
+    def ended(self, what: Outcome) -> None:
+        """One side is gone, or the engine did not agree: the books are closed, once, and the other side."""
+        if self._is_counted:
+            return
+        self._is_counted = True
+        counts = self._service.tallies.counts
+        if what is Outcome.CLIENT_GONE:
+            counts[("client_gone",)] += 1
+        fleet = self._fleet.name if self._fleet is not None else "none"
+        engine = self._engine.name if self._is_charged and self._engine is not None else "none"
+        counts[("requests", fleet, engine, what.value)] += 1
+        self._release()
+        if self._task is not None and what is Outcome.CLIENT_GONE:
+            self._task.cancel()
+        if self._end is not None:
+            self._end.close()
+        if self.is_open:
+            self._client.close()
+
+    def _release(self) -> None:
+        if self._is_charged and self._engine is not None:
+            self._is_charged = False
+            self._service.fleets.released(self._engine, self._pending_bytes)

@@ -1,0 +1,135 @@
+"""Clients hammer at once, because the engine's Retry-After did not arrive, or our own 429 has none."""
+
+import asyncio
+import json
+import socket
+
+import pytest
+
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.failures.support import NOT_STREAMED, PATH, at_once, run
+from tests.support import (
+    CHAT,
+    SSE_HEAD,
+    TOKEN,
+    Answered,
+    Engine,
+    Peer,
+    ask,
+    chunk,
+    event,
+    json_answer,
+    parse,
+    post,
+    running,
+    until,
+)
+
+STATUSES = ("429 Too Many Requests", "503 Service Unavailable", "502 Bad Gateway", "413 Large", "301 Moved")
+WHENS = ("7", "0", "120", "1.5", "Wed, 21 Oct 2035 07:28:00 GMT", "", "soon", None)
+LIMITS = (
+    "x-ratelimit-limit-requests: 60",
+    "x-ratelimit-remaining-requests: 0",
+    "X-RateLimit-Reset-Tokens: 6m0s",
+    "anthropic-ratelimit-requests-reset: 2035-01-01T00:00:00Z",
+    "RateLimit: limit=10, remaining=0, reset=7",
+)
+BODIES = (
+    b"{}",
+    b"",
+    b'{"error":{"message":"full","type":"rate_limit","code":429}}',
+    b"plain text",
+    b"\xff\x00" * 999,
+)
+
+
+def expects(got: Answered) -> int:
+    """What a refusal of the gateway's own tells a client to wait: whole seconds, at least one."""
+    (when,) = got.header("retry-after")
+    assert when.isascii() and when.isdigit() and int(when) >= 1, when
+    error = json.loads(got.text)["error"]
+    assert error["message"] and error["type"] and "code" in error and "param" in error
+    return int(when)
+
+
+@pytest.mark.parametrize("engines", [1, 2])
+@pytest.mark.parametrize("stream", [True, False], ids=["asked to stream", "not"])
+def test_h32_retry_after_lost_never_what_an_engine_says_arrives_as_it_is(engines: int, stream: bool) -> None:
+    """Status, wait, limits and body; of one engine, and of the last of several that were tried."""
+
+    async def test() -> None:
+        cases = [(status, when, body) for status in STATUSES for when in WHENS for body in BODIES]
+
+        async def script(peer: Peer) -> None:
+            status, when, body = cases[int(peer.line.split("?")[1].split()[0])]
+            extra = [*LIMITS, *([f"Retry-After: {when}"] if when is not None else [])]
+            await peer.send(json_answer(body, status, *extra))
+
+        limits = LimitsSpec(retries=16)
+        async with running(*(Engine(script) for _ in range(engines)), limits=limits) as gateway:
+            body = CHAT if stream else NOT_STREAMED
+            asked = (ask(gateway.port, post(body, f"{PATH}?{n}")) for n in range(len(cases)))
+            for (status, when, told), got in zip(cases, await at_once(asked), strict=True):
+                assert (got.status, got.body) == (int(status[:3]), told), (status, when)
+                assert got.header("retry-after") == ([] if when is None else [when])
+                for line in LIMITS:
+                    name, value = line.split(": ")
+                    assert got.header(name.lower()) == [value]
+
+    run(test())
+
+
+async def nobody() -> FleetSpec:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    return FleetSpec(None, (), True, (EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm"),), "least_load")
+
+
+@pytest.mark.parametrize("body", [CHAT, NOT_STREAMED, b"[" + b"1," * 9_000], ids=["stream", "whole", "large"])
+def test_h32_retry_after_lost_never_when_no_engine_is_there(body: bytes) -> None:
+    """Each 503 of the gateway's own says when to come again; also to what is no POST, and to its health."""
+
+    async def test() -> None:
+        async with running(fleets=[await nobody()], limits=LimitsSpec(read_bytes=5_000)) as gateway:
+            get = b"GET /v1/x HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
+            seen: list[int] = []
+            for _ in range(12):
+                for request in (post(body), get):
+                    got = await ask(gateway.port, request)
+                    seen.append(got.status)
+                    if got.status == 503:
+                        expects(got)
+            assert set(seen) <= {502, 503} and seen[-1] == 503
+            health = await ask(gateway.port, get.replace(b"/v1/x", b"/health"))
+            assert health.status == 503 and int(health.header("retry-after")[0]) >= 1
+
+    run(test())
+
+
+def test_h32_retry_after_lost_never_while_the_gateway_drains() -> None:
+    """What comes on a connection that is still open is told to come again, if it is not served."""
+
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.send(SSE_HEAD, event(TOKEN))
+            await go_on.wait()
+            await peer.send(chunk(b"data: [DONE]\n\n"), b"0\r\n\r\n")
+
+        engine = Engine(script)
+        async with running(engine) as gateway:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            writer.write(post(close=False) + post(close=False))  # the second waits behind the first
+            await until(lambda: bool(engine.asked))
+            gateway.stop.set()
+            go_on.set()
+            raw = await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+            parts = raw.split(b"HTTP/1.1 ")[1:]
+            assert parts[0].startswith(b"200") and b"[DONE]" in parts[0]
+            for part in parts[1:]:
+                got = parse(b"HTTP/1.1 " + part)
+                assert got.status == 200 or expects(got)
+
+    run(test())
