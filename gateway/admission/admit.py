@@ -149,7 +149,7 @@ class Admission:
 
     def gauges(self) -> dict[tuple[str, ...], float]:
         """What waits and runs in this worker, by the names and labels of `gateway.metrics`."""
-        gauges: dict[tuple[str, ...], float] = {}
+        gauges: dict[tuple[str, ...], float] = {("key_inflight", name): 0.0 for name in self._used}
         for room in self._rooms.values():
             for at, name in enumerate(CLASS_NAMES):
                 gauges[("waiting", room.spec.name, name)] = room.line.waiting(at)
