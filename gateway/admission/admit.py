@@ -100,13 +100,14 @@ class Admission:
 
     def ask(
         self, key: Key, fleet: str | None, *, prompt_bytes: int, body_bytes: int, priority: bytes, at_ns: int,
-        on_turn: OnTurn,
+        on_turn: OnTurn, may_wait: bool = True,
     ) -> Ticket | Refused:  # fmt: skip
         """Let a request for a fleet (its model) in, refuse it, or let it wait (`Ticket.waits`).
 
         `priority` is what the client wrote: it may lower the class its key has, not raise it.  `on_turn` is
         called for a ticket that waits, once: with None when its turn has come, or with why it is refused.
-        It is never called from inside this method for this ticket.
+        It is never called from inside this method for this ticket.  `may_wait` is False for a request that is
+        not held whole: it is refused where it would wait.
         """
         wanted = max(key.priority, _BY_NAME.get(priority.strip().lower(), 0)) if priority else key.priority
         tokens = -int(-prompt_bytes // self._spec.bytes_per_token)
@@ -116,7 +117,7 @@ class Admission:
             refused = limits.met(key, self._everyone, table, tokens, at_ns)
             if refused is None:
                 ticket = Ticket(self, key, fleet, wanted, tokens, body_bytes, at_ns, on_turn)
-                refused = self._place(ticket, at_ns)
+                refused = self._place(ticket, at_ns, may_wait)
         finally:
             self._asking = None
             table.unlock()
@@ -227,7 +228,7 @@ class Admission:
 
     # Under the lock
 
-    def _place(self, ticket: Ticket, at_ns: int) -> Refused | None:
+    def _place(self, ticket: Ticket, at_ns: int, may_wait: bool) -> Refused | None:
         """Let it run if there is room and nobody before it; else the fallback, the queue, or neither."""
         room = self._rooms[ticket.fleet]
         if not self._is_free(room, at_ns):
@@ -237,7 +238,7 @@ class Admission:
                 ticket.fleet = fallback
                 ticket.degraded = f"fleet={room.spec.name}"
                 self._add(("degraded", room.spec.name, "fallback"))
-            elif not room.spec.waits:
+            elif not (room.spec.waits and may_wait):
                 message = f"{room.spec.name} is out of room"
                 self._add(("degraded", room.spec.name, "refused"))
                 return refusal.overloaded(refusal.FLEET_FULL, message, _retry_ns(room, 1), "refused")
