@@ -68,25 +68,6 @@ def test_done_alone_is_no_success_and_a_reason_alone_is() -> None:
     assert not read(CHAT, [(1, (FIXTURES / "llamacpp/kill9_stream.sse").read_bytes())]).finished
 
 
-def test_h39_the_first_token_is_the_first_that_says_something() -> None:
-    reads = [
-        (0, events(chunk(role="assistant", content=""))),
-        (5, b": hb\n\n"),
-        (10, events(chunk(reasoning_content="x"))),
-        (20, events(chunk(content="y"))),
-        (30, events(chunk(content=""), chunk(finish="stop"), b"[DONE]")),
-    ]
-    content = read(CHAT, reads)
-    assert content.role_ns == 0
-    assert [(e.at_ns, e.visible) for e in content.token_events] == [(10, False), (20, True)]
-    assert (content.choices[0].reasoning, content.choices[0].text) == ("x", "y")
-
-
-def test_h39_a_tool_call_alone_starts_the_clock() -> None:
-    content = read(CHAT, [(3, events(tool(0, "a", "f", ""))), (4, events(chunk(finish="tool_calls")))])
-    assert [event.at_ns for event in content.token_events] == [3]
-
-
 def test_null_in_place_of_an_event_says_nothing() -> None:
     assert chat(b"null", chunk(content="x", finish="stop")).error is None
 
