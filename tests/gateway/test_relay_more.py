@@ -8,21 +8,19 @@ from typing import Any
 import pytest
 import uvloop
 
-from gateway import sweep, worker
+from gateway import worker
 from gateway.service import Service
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from tests.support import (
     CHAT,
     FINISH,
     LAST,
-    SSE_HEAD,
     TOKEN,
     Engine,
     Peer,
     answers,
     ask,
     chunk,
-    event,
     json_answer,
     parse,
     post,
@@ -47,13 +45,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
 
     monkeypatch.setattr(worker, "Service", service)
     return made
-
-
-@pytest.fixture
-def quick_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence of half a second is long, and is looked for often."""
-    monkeypatch.setattr(worker, "_TICK_S", 0.05)
-    monkeypatch.setattr(sweep, "_KEEP_ALIVE_NS", 500_000_000)
 
 
 async def silent(peer: Peer) -> None:
@@ -101,67 +92,6 @@ def test_a_drain_that_runs_out_of_time_leaves_no_load_and_no_engine_at_work() ->
             gateway.stop.set()
             await asyncio.wait_for(left.wait(), 3)
             assert gateway.inflight() == 0
-            writer.close()
-
-    run(test())
-
-
-@pytest.mark.usefixtures("quick_sweep")
-def test_a_connection_is_kept_after_an_answer_however_long_that_took() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.send(SSE_HEAD)
-        for _ in range(8):
-            await peer.send(event(TOKEN))
-            await asyncio.sleep(0.1)
-        await peer.send(event(FINISH), LAST)
-
-    async def test() -> None:
-        async with running(Engine(script)) as gateway:
-            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            for _ in range(2):
-                writer.write(post(close=False))
-                assert (await asyncio.wait_for(reader.readuntil(LAST), 5)).startswith(b"HTTP/1.1 200")
-                await asyncio.sleep(0.2)
-            writer.close()
-
-    run(test())
-
-
-@pytest.mark.usefixtures("quick_sweep")
-@pytest.mark.parametrize("ending", ["whole", "cut"])
-def test_a_client_that_never_reads_its_answer_is_given_up(ending: str, served: list[Service]) -> None:
-    async def script(peer: Peer) -> None:
-        body = b"x" * (20 << 20)
-        await peer.send(json_answer(body)[: -1 if ending == "cut" else None])
-        peer.close()
-
-    async def test() -> None:
-        async with running(Engine(script)) as gateway:
-            client = unread_client(gateway.port)
-            client.sendall(post())
-            await until(lambda: gateway.inflight() == 1)
-            loop, got = asyncio.get_running_loop(), 0
-            while gateway.inflight():  # read up to the last stretch, which then waits in the gateway
-                got += len(await asyncio.wait_for(loop.sock_recv(client, 16384), 5))
-            await until(lambda: not served[0].connections, 5)
-            assert got > 0
-            client.close()
-
-    run(test())
-
-
-@pytest.mark.usefixtures("quick_sweep")
-def test_a_head_that_dribbles_in_is_not_waited_for_longer_than_silence() -> None:
-    async def test() -> None:
-        async with running(Engine(silent)) as gateway:
-            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(b"POST /v1/x HTTP/1.1\r\nX: ")
-            for _ in range(40):
-                await asyncio.sleep(0.05)
-                if writer.is_closing():
-                    break
-                writer.write(b"a")
-            assert writer.is_closing()
             writer.close()
 
     run(test())
