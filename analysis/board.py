@@ -18,6 +18,7 @@ from analysis.supervision import Supervision
 
 _FRAMES_A_TURN = 16
 _RELOAD_S = 60.0
+_SETTLE_S = 0.2  # the last words about experiments that end are in a socket's buffer by now, and are read
 T = TypeVar("T")
 
 
@@ -47,6 +48,7 @@ class Board:
         self._now_ns = now_ns
         self._lost: Counter[tuple[str, str]] = Counter()
         self._told: dict[str, tuple[str, int]] = {}
+        self._working = asyncio.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
 
     # What peers send
@@ -93,18 +95,28 @@ class Board:
             if name not in anew and any(other.spec == course.spec for other in courses)
         }
         ended = [course for name, course in self._courses.items() if name not in same]
-        await self._work(self.inbox.take_now())
-        self._courses = {course.spec.name: same.get(course.spec.name, course) for course in courses}
+        now = {course.spec.name: same.get(course.spec.name, course) for course in courses}
+
+        def exchange() -> dict[str, tuple[str, ...]]:
+            """On the thread, so that every frame belongs to what was before or to what comes after."""
+            for course in ended:
+                course.close()
+            notices = {c.spec.name: c.load(anew=c.spec.name in anew) for c in now.values() if not c.loaded}
+            self._courses = now
+            return notices
+
+        if ended:
+            await asyncio.sleep(_SETTLE_S)
+        async with self._working:
+            await self._advance_all(self.inbox.take_now())
+            notices = await self._run(exchange)
         for course in ended:
             self._told.pop(course.spec.name, None)
-            await self._run(course.close)
             self._notice("experiment_ended", experiment=course.spec.name)
-        for course in self._courses.values():
-            if not course.loaded:
-                again = course.spec.name in anew
-                for notice in await self._run(lambda course=course, again=again: course.load(anew=again)):  # type: ignore[misc]
-                    self._notice("log_notice", experiment=course.spec.name, detail=notice)
-                self._tell_phase(course)
+        for name, told in notices.items():
+            for notice in told:
+                self._notice("log_notice", experiment=name, detail=notice)
+            self._tell_phase(now[name])
 
     async def follow(self) -> None:
         """Work on what comes, for ever."""
@@ -123,6 +135,10 @@ class Board:
         self._thread.shutdown(wait=False)
 
     async def _work(self, frames: list[Frame]) -> None:
+        async with self._working:
+            await self._advance_all(frames)
+
+    async def _advance_all(self, frames: list[Frame]) -> None:
         for start in range(0, len(frames), _FRAMES_A_TURN):
             turn = frames[start : start + _FRAMES_A_TURN]
             malformed = await self._run(lambda turn=turn: self._advance(turn))  # type: ignore[misc]
@@ -142,6 +158,9 @@ class Board:
             course = self._courses.get(frame.body["experiment"])
             if course is None:  # it has ended since the frame came
                 self.inbox.dropped["unknown_experiment"] += 1
+                continue
+            if 0 < frame.body.get("epoch", 0) < course.epoch:  # of the experiment that had this name before
+                self.inbox.dropped["stale_epoch"] += 1
                 continue
             try:
                 if frame.kind == "pair":

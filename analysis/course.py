@@ -17,7 +17,7 @@ from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.spec import ExperimentSpec
-from analysis.store import NAME, Header, LogError, LogReader, LogWriter, open_log, put_aside
+from analysis.store import NAME, Header, LogError, LogReader, LogWriter, Opened, open_log, put_aside
 
 _REBOOT_GAP_NS = 1_000_000_000
 
@@ -79,9 +79,11 @@ class Course:
         notices: list[str] = []
         keep_bytes = 0
         try:
-            if anew and self._path.exists():
-                notices += put_aside(self._path, "before", "the experiment's engines have changed")[2]
             opened = open_log(self._path, self.spec)
+            if anew and opened.past is not None:
+                opened.past.close()
+                why = "the experiment's engines have changed"
+                opened = Opened(*put_aside(self._path, f"epoch-{opened.epoch}", why))
             epoch = opened.epoch
             notices += opened.notices
             self._trial = Trial(self.spec, epoch)

@@ -1,8 +1,10 @@
 """The proxies that are compared: how each is found, configured and started."""
 
+import functools
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +12,13 @@ from pathlib import Path
 
 import yaml
 
-from config.schema import Config, Log
-
 ROOT = Path(__file__).resolve().parents[1]
 
 CONFIG = "shadowlane.yaml"
+_TELL_SETTINGS = """
+from config.schema import Config, Log
+print(*Config.model_fields, *(f"log.{name}" for name in Log.model_fields))
+"""
 Argv = Callable[[Path, int, Sequence[int]], list[str]]
 
 
@@ -56,11 +60,11 @@ class Shadowlane:
             "fleets": [fleet],
             "limits": dict(self.limits),
         }
-        if "access_sample" in Log.model_fields:
-            settings["log"] = {"access_sample": 0.01}
+        if "log.access" in known(self.tree, self.python):
+            settings["log"] = {"access": 0.01}
         if self.keys:
             hashes = (hashlib.sha256(key_of(at).encode()).hexdigest() for at in range(self.keys))
-            settings["keys"] = [{"name": f"k{at}", "sha256": found} for at, found in enumerate(hashes)]
+            settings["keys"] = [{"name": f"k{at}", "hash": f"sha256:{h}"} for at, h in enumerate(hashes)]
         if self.arms:
             control, *candidates = ({"engine": f"http://127.0.0.1:{arm}"} for arm in self.arms)
             named = [{"name": f"candidate-{at}", **one} for at, one in enumerate(candidates)]
@@ -75,9 +79,12 @@ class Shadowlane:
         return [self.python, "-P", "-m", "gateway.cli", "serve", "-c", str(conf)]
 
 
-def has_keys() -> bool:
-    """Whether this version knows clients' API keys."""
-    return "keys" in Config.model_fields
+@functools.cache
+def known(tree: Path, python: str) -> frozenset[str]:
+    """The settings that the version in `tree` has, such as keys and log.access."""
+    command = [python, "-c", _TELL_SETTINGS]
+    told = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True).stdout
+    return frozenset(told.split())
 
 
 def key_of(number: int) -> str:

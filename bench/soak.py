@@ -26,7 +26,7 @@ import yaml
 from bench import procfs
 from bench.proxies import CONFIG, Proxy, Shadowlane
 from bench.soaking import rest
-from bench.soaking.asks import BODY_LIMIT
+from bench.soaking.asks import BODY_LIMIT, READ_LIMIT
 from bench.soaking.clients import Client, Ended
 from bench.soaking.faults import Engines, inject, sorted_out
 from bench.stage import Running, Stage, free_ports
@@ -34,7 +34,7 @@ from bench.stage import Running, Stage, free_ports
 CLIENTS = 24
 LIMITS = {
     "body_bytes": BODY_LIMIT,
-    "read_bytes": 1 << 20,
+    "read_bytes": READ_LIMIT,
     "connect_timeout_s": 1,
     "first_token_timeout_s": 8,
     "idle_timeout_s": 2.4,
@@ -60,11 +60,13 @@ class Soak:
         self.reload: Callable[[], None] = lambda: None
         self.faults: Counter[str] = Counter()
 
-    async def trouble(self, seconds: float, memory: rest.Memory | None = None) -> list[Ended]:
+    async def trouble(
+        self, seconds: float, memory: rest.Memory | None = None, *, heavy: bool = False
+    ) -> list[Ended]:
         """Traffic and faults for so long; ends when the last request has ended."""
         ended: list[Ended] = []
         stop = asyncio.Event()
-        clients = [Client(self._port, Random(self._rng.random()), ended) for _ in range(CLIENTS)]
+        clients = [Client(self._port, Random(self._rng.random()), ended, heavy=heavy) for _ in range(CLIENTS)]
         faults = inject(
             self._engines, self._production, self._arms, self.reload, self._rng, stop, self.faults
         )
@@ -164,7 +166,8 @@ def main() -> int:
         supervisor = running.process.pid
         soak.reload = partial(reload, gateway, running, ports[:3], Random(given.seed))
 
-        ended = uvloop.run(soak.trouble(warm_up_s))
+        ended = uvloop.run(soak.trouble(warm_up_s / 2, heavy=True))
+        ended += uvloop.run(soak.trouble(warm_up_s / 2))
         reload(gateway, running, ports[:3], None)
         base = settle(pids, running.port, directory, None)
         memory = rest.Memory(pids)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 _PHRASES = {
     200: "OK",
     400: "Bad Request",
+    401: "Unauthorized",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",

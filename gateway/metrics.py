@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gateway.admission.admit import CLASS_NAMES, DEGRADED
 from gateway.admission.keys import ANONYMOUS
+from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State

@@ -120,9 +120,9 @@ class Comparison:
             arm.pool.sweep(now_ns)
 
     def books(self) -> dict[str, Any]:
-        """The books, with the rewrites applied to copies so far: {arm: {rewrite: n}}."""
+        """The books, their epoch, and the rewrites applied to copies so far: {arm: {rewrite: n}}."""
         rewrites = {arm.spec.name: dict(arm.rewrites) for arm in self.arms}
-        return {**self.joiner.books(), "rewrites": rewrites}
+        return {**self.joiner.books(), "epoch": self.phase.epoch, "rewrites": rewrites}
 
     def status(self) -> dict[str, Any]:
         """What the experiment is doing, for the status frame."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from gateway.line import Done
 from gateway.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from gateway.worker import serve_worker
@@ -20,6 +21,8 @@ TOKEN = '{"id":"1","choices":[{"index":0,"delta":{"content":"tok"}}]}'
 FINISH = '{"id":"1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}'
 SSE_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 LAST = b"0\r\n\r\n"
+
+SPARE_COLUMNS = 64  # for engines that a test adds
 
 _PROBES = tuple(
     f"GET {path} "
@@ -161,6 +164,16 @@ class Gateway:
     run_dir: Path
     loads: LoadTable
     stop: asyncio.Event
+    spec: WorkerSpec
+    changes: "asyncio.Queue[tuple[WorkerSpec, Done]]"
+    unreached: list[str] = field(default_factory=list)
+
+    async def renew(self, **changed: Any) -> str | None:
+        """Have the worker serve by another spec; None, or why it does not."""
+        answered: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self.spec = replace(self.spec, **changed)
+        self.changes.put_nowait((self.spec, answered.set_result))
+        return await asyncio.wait_for(answered, 10)
 
     def inflight(self, engine: int = 0) -> int:
         return self.loads.totals(engine)[0]
@@ -186,7 +199,7 @@ async def running(
     with tempfile.TemporaryDirectory(prefix="sl") as name:
         run_dir = Path(name)
         # Room for a second worker: one that is alone tells its load to nobody.
-        loads = LoadTable.create(run_dir / "loads.bin", 2, count)
+        loads = LoadTable.create(run_dir / "loads.bin", 2, count + SPARE_COLUMNS)
         listener = socket.create_server(("127.0.0.1", 0))
         spec = WorkerSpec(
             0,
@@ -199,19 +212,30 @@ async def running(
             8 << 20,
             b"k" * 32,
         )
-        stop = asyncio.Event()
+        spec = replace(spec, **overrides)
+        gateway = Gateway(listener.getsockname()[1], run_dir, loads, asyncio.Event(), spec, asyncio.Queue())
         task = asyncio.get_running_loop().create_task(
             serve_worker(
-                replace(spec, **overrides), [listener], stop, structlog.wrap_logger(structlog.ReturnLogger())
+                spec,
+                [listener],
+                gateway.stop,
+                structlog.wrap_logger(structlog.ReturnLogger()),
+                changes=_from(gateway.changes),
+                unreached=gateway.unreached.append,
             )
         )
         try:
-            yield Gateway(listener.getsockname()[1], run_dir, loads, stop)
+            yield gateway
         finally:
-            stop.set()
+            gateway.stop.set()
             await asyncio.wait_for(task, 30)
             for engine in engines:
                 await engine.stop()
+
+
+async def _from(changes: "asyncio.Queue[tuple[WorkerSpec, Done]]") -> AsyncIterator[tuple[WorkerSpec, Done]]:
+    while True:
+        yield await changes.get()
 
 
 @dataclass

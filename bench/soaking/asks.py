@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 WHOLE, CUT, LEFT = "whole", "cut", "left"  # else "status NNN"
-BODY_LIMIT = 16 << 20
+BODY_LIMIT, READ_LIMIT = 16 << 20, 1 << 20  # of the gateway, in bytes
 _PATH = "/v1/chat/completions"
 
 
@@ -15,7 +15,8 @@ _PATH = "/v1/chat/completions"
 class Ask:
     """One request and what may come of it when nothing else goes wrong.
 
-    `reads` is how the client reads: at once, slowly, not at all for a time (stalled), or it leaves.
+    `reads` is how the client reads: at once, slowly, not at all for a time (stalled), or it leaves.  A body
+    that the gateway does not hold whole (`is_held`) cannot be sent to a second engine.
     """
 
     kind: str
@@ -24,6 +25,10 @@ class Ask:
     reads: str = "at once"
     chunks: int | None = None
     crc: int | None = None
+
+    @property
+    def is_held(self) -> bool:
+        return len(self.raw) < READ_LIMIT
 
 
 def _post(body: bytes, soak: str, path: str = _PATH) -> bytes:
@@ -69,7 +74,7 @@ def _big(rng: Random) -> Ask:
 
 
 def _embeddings(rng: Random) -> Ask:
-    body = json.dumps({"model": "m", "input": [f"text {rng.random()}"] * 20}).encode()
+    body = json.dumps({"model": "m", "input": [f"text {rng.randrange(50)}"] * 20}).encode()
     return _whole("embeddings", body, 30_000, path="/v1/embeddings")
 
 
@@ -138,7 +143,12 @@ _KINDS: list[tuple[float, Callable[[Random], Ask]]] = [
 ]
 
 
-def draw(rng: Random) -> Ask:
-    """The next request."""
+_HEAVY = (_big, _big, _slow, _stalled)
+
+
+def draw(rng: Random, heavy: bool) -> Ask:
+    """The next request.  `heavy` ones take memory: all at once they bring it to the height it will have."""
+    if heavy:
+        return rng.choice(_HEAVY)(rng)
     weights = [weight for weight, _ in _KINDS]
     return rng.choices([make for _, make in _KINDS], weights)[0](rng)

@@ -64,8 +64,9 @@ class _Answer:
 class Client:
     """One client: a connection kept alive as long as it can be, one request after the other."""
 
-    def __init__(self, port: int, rng: Random, ended: list[Ended]) -> None:
+    def __init__(self, port: int, rng: Random, ended: list[Ended], *, heavy: bool) -> None:
         self._port = port
+        self._heavy = heavy
         self._rng = rng
         self._ended = ended
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -73,7 +74,7 @@ class Client:
     async def run(self, stop: asyncio.Event) -> None:
         """Ask until `stop`; the last request is waited for."""
         while not stop.is_set():
-            ask = draw(self._rng)
+            ask = draw(self._rng, self._heavy)
             begun_s = time.monotonic()
             answer = _Answer()
             try:

@@ -1,11 +1,13 @@
 """A soak's faults: engines killed and started again, configs reloaded; and which of them explain what."""
 
 import asyncio
+import math
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from bench.soaking.asks import CUT
@@ -15,6 +17,14 @@ from bench.soaking.clients import Ended
 _OF_A_KILL = frozenset({CUT, "status 502", "status 503"})
 _EVERY_S = (1.0, 3.0)
 _DOWN_S = (0.2, 1.5)
+_COMES_BACK_S = 2.0  # what a starting engine takes until it listens, at most
+
+
+@dataclass(slots=True)
+class _Kill:
+    at_s: float
+    pid: int
+    back_s: float = math.inf  # when it listens again
 
 
 class Engines:
@@ -22,17 +32,19 @@ class Engines:
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._running = {port: _start(port) for port in ports}
-        self.kills: list[tuple[float, int, bool]] = []  # (instant, process, is it a production engine)
+        self._kills: list[_Kill] = []
 
-    def kill(self, port: int, *, production: bool) -> None:
-        """At once, as the kernel's out-of-memory killer does."""
+    async def kill(self, port: int, down_s: float, *, production: bool) -> None:
+        """At once, as the kernel's out-of-memory killer does; and start it again after `down_s`."""
         process = self._running[port]
-        self.kills.append((time.monotonic(), process.pid, production))
+        kill = _Kill(time.monotonic(), process.pid)
+        if production:
+            self._kills.append(kill)
         process.kill()
         process.wait()
-
-    def start(self, port: int) -> None:
+        await asyncio.sleep(down_s)
         self._running[port] = _start(port)
+        kill.back_s = time.monotonic() + _COMES_BACK_S
 
     def stop(self) -> None:
         for process in self._running.values():
@@ -41,12 +53,17 @@ class Engines:
             process.wait()
 
     def explains(self, ended: Ended) -> bool:
-        """Whether a kill during the request, of the engine that answered where that is known, explains it."""
+        """Whether a kill during the request, of the engine that answered where that is known, explains it.
+
+        What was asked while an engine was already down must succeed on another, unless its body was not held.
+        """
         if ended.outcome not in _OF_A_KILL:
             return False
         return any(
-            production and ended.begun_s <= at_s <= ended.ended_s and ended.served_by in ("", str(pid))
-            for at_s, pid, production in self.kills
+            kill.at_s <= ended.ended_s
+            and ended.begun_s <= (kill.at_s if ended.ask.is_held else kill.back_s)
+            and ended.served_by in ("", str(kill.pid))
+            for kill in self._kills
         )
 
 
@@ -72,9 +89,7 @@ async def inject(
             reload()
             continue
         port = rng.choice(arms if what == "arm killed" else production)
-        engines.kill(port, production=what == "engine killed")
-        await asyncio.sleep(rng.uniform(*_DOWN_S))
-        engines.start(port)
+        await engines.kill(port, rng.uniform(*_DOWN_S), production=what == "engine killed")
 
 
 def sorted_out(ended: Iterable[Ended], engines: Engines) -> tuple[Counter[str], Counter[str], list[Ended]]:

@@ -4,21 +4,20 @@ The relay asks with the request whole, tells the ticket each engine it goes to a
 called back when a turn comes.  What is held is in the shared table (`table.Table`); queues are this worker's.
 """
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from gateway.admission import limits, refusal
 from gateway.admission.keys import Key, KeyRing, Used, digest_of
+from gateway.admission.ledger import CLASS_NAMES, Ledger
 from gateway.admission.refusal import Refused
 from gateway.admission.room import Engine, Fleet, Room
 from gateway.admission.table import CLASSES, Table
 from gateway.admission.ticket import ENDED, NO_SEAT, RUNNING, WAITING, OnTurn, Ticket, Usage
 from gateway.spec import AdmissionSpec, RoomSpec
 
-CLASS_NAMES = ("high", "normal", "low")
-DEGRADED = ("fallback", "max_tokens", "refused")
 _BY_NAME = {name.encode(): at for at, name in enumerate(CLASS_NAMES)}
 _MOST_RETRY_NS = 60_000_000_000
 
@@ -37,8 +36,8 @@ class Admission:
     """Keys, limits, queue and turns of one worker, in step with the others through the table."""
 
     __slots__ = (
-        "_asking", "_bell", "_cells", "_counts", "_everyone", "_ring", "_rings", "_rooms", "_spec",
-        "_table", "_telling", "_told", "_used", "_wait_ns", "_waits_s", "_worker", "waiting",
+        "_asking", "_bell", "_cells", "_everyone", "_ledger", "_ring", "_rings", "_rooms", "_spec",
+        "_table", "_telling", "_told", "_wait_ns", "_worker", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -50,14 +49,12 @@ class Admission:
         self._cells = table.cells
         self._worker = worker
         self._bell = bell
-        self._counts = counts
+        self._ledger = Ledger(counts)
         self._rooms: dict[str | None, Room] = {}
         self._told: deque[tuple[Ticket, Refused | None]] = deque()
         self._telling = False
         self._rings: set[int] = set()
         self._asking: Ticket | None = None
-        self._waits_s: dict[tuple[str, ...], list[float]] = {}
-        self._used: dict[str, Used] = defaultdict(Used)  # by name: a key keeps it when its limits change
         self.waiting = 0  # requests that wait in this worker
         self.apply(spec, fleets)
 
@@ -74,7 +71,9 @@ class Admission:
             raise ValueError("more fleets or keys than the table has room for")
         self._spec = spec
         self._everyone = limits.key_of(replace(spec.everyone, slot=table.all_keys), table, worker, Used())
-        keys = [(key.hash, limits.key_of(key, table, worker, self._used[key.name])) for key in spec.keys]
+        keys = [
+            (key.hash, limits.key_of(key, table, worker, self._ledger.used[key.name])) for key in spec.keys
+        ]
         hashed = [(digest_of(hash), key) for hash, key in keys if hash is not None]
         self._ring = KeyRing(hashed, next((key for hash, key in keys if hash is None), None))
         self._wait_ns = int(spec.queue_wait_s * 1e9)
@@ -96,17 +95,18 @@ class Admission:
 
     def unidentified(self, credential: bytes) -> Refused:
         """The answer where `identify` knows nobody."""
-        return self._count(refusal.unidentified(credential), "none", 1)
+        return self._ledger.limited(refusal.unidentified(credential), "none", 1)
 
     def ask(
         self, key: Key, fleet: str | None, *, prompt_bytes: int, body_bytes: int, priority: bytes, at_ns: int,
-        on_turn: OnTurn,
+        on_turn: OnTurn, may_wait: bool = True,
     ) -> Ticket | Refused:  # fmt: skip
         """Let a request for a fleet (its model) in, refuse it, or let it wait (`Ticket.waits`).
 
         `priority` is what the client wrote: it may lower the class its key has, not raise it.  `on_turn` is
         called for a ticket that waits, once: with None when its turn has come, or with why it is refused.
-        It is never called from inside this method for this ticket.
+        It is never called from inside this method for this ticket.  `may_wait` is False for a request that is
+        not held whole: it is refused where it would wait.
         """
         wanted = max(key.priority, _BY_NAME.get(priority.strip().lower(), 0)) if priority else key.priority
         tokens = -int(-prompt_bytes // self._spec.bytes_per_token)
@@ -116,13 +116,13 @@ class Admission:
             refused = limits.met(key, self._everyone, table, tokens, at_ns)
             if refused is None:
                 ticket = Ticket(self, key, fleet, wanted, tokens, body_bytes, at_ns, on_turn)
-                refused = self._place(ticket, at_ns)
+                refused = self._place(ticket, at_ns, may_wait)
         finally:
             self._asking = None
             table.unlock()
         if self._told or self._rings:
             self._tell()
-        return ticket if refused is None else self._count(refused, key.name, wanted)
+        return ticket if refused is None else self._ledger.limited(refused, key.name, wanted)
 
     def full(self, fleet: str | None) -> tuple[int, ...]:
         """Engines with no room left, to be left out of the choice."""
@@ -149,7 +149,7 @@ class Admission:
 
     def gauges(self) -> dict[tuple[str, ...], float]:
         """What waits and runs in this worker, by the names and labels of `gateway.metrics`."""
-        gauges: dict[tuple[str, ...], float] = {}
+        gauges: dict[tuple[str, ...], float] = {("key_inflight", name): 0.0 for name in self._ledger.used}
         for room in self._rooms.values():
             for at, name in enumerate(CLASS_NAMES):
                 gauges[("waiting", room.spec.name, name)] = room.line.waiting(at)
@@ -159,17 +159,12 @@ class Admission:
         return gauges
 
     def usage(self) -> dict[tuple[str, ...], int]:
-        """What each key came to since this worker started, by the names and labels of `gateway.metrics`."""
-        usage: dict[tuple[str, ...], int] = {("lock_missed",): self._table.lock_missed}
-        for name, used in self._used.items():
-            for what in Used.__slots__:
-                usage[(f"key_{what}", name)] = getattr(used, what)
-        return usage
+        """What was counted since this worker started, by series, besides what is in `counts`."""
+        return {**self._ledger.usage(), ("lock_missed",): self._table.lock_missed}
 
     def waits_s(self) -> dict[tuple[str, ...], list[float]]:
-        """How many seconds requests waited for their turns, by series, each told once."""
-        waits, self._waits_s = self._waits_s, {}
-        return waits
+        """See `Ledger.waits_s`."""
+        return self._ledger.waits_s()
 
     # What tickets tell
 
@@ -227,7 +222,7 @@ class Admission:
 
     # Under the lock
 
-    def _place(self, ticket: Ticket, at_ns: int) -> Refused | None:
+    def _place(self, ticket: Ticket, at_ns: int, may_wait: bool) -> Refused | None:
         """Let it run if there is room and nobody before it; else the fallback, the queue, or neither."""
         room = self._rooms[ticket.fleet]
         if not self._is_free(room, at_ns):
@@ -236,10 +231,10 @@ class Admission:
                 room = self._rooms[fallback]
                 ticket.fleet = fallback
                 ticket.degraded = f"fleet={room.spec.name}"
-                self._add(("degraded", room.spec.name, "fallback"))
-            elif not room.spec.waits:
+                self._ledger.degraded(room.spec.name, "fallback")
+            elif not (room.spec.waits and may_wait):
                 message = f"{room.spec.name} is out of room"
-                self._add(("degraded", room.spec.name, "refused"))
+                self._ledger.degraded(room.spec.name, "refused")
                 return refusal.overloaded(refusal.FLEET_FULL, message, _retry_ns(room, 1), "refused")
             else:
                 return self._queue(room, ticket, at_ns)
@@ -306,12 +301,11 @@ class Admission:
             line.turned(at_ns)
             if ticket is self._asking:
                 continue
-            series = ("queue_wait", room.spec.name, CLASS_NAMES[ticket.priority])
-            self._waits_s.setdefault(series, []).append((at_ns - ticket.entered_ns) / 1e9)
+            self._ledger.waited(room.spec.name, ticket.priority, at_ns - ticket.entered_ns)
             if room.spec.shorten_to is not None:
                 ticket.shorten_to = room.spec.shorten_to
                 ticket.degraded = f"max_tokens={room.spec.shorten_to}"
-                self._add(("degraded", room.spec.name, "max_tokens"))
+                self._ledger.degraded(room.spec.name, "max_tokens")
             self._told.append((ticket, None))
 
     def _run(self, room: Room, ticket: Ticket, at_ns: int) -> None:
@@ -326,7 +320,7 @@ class Admission:
         self._release(ticket, gives_back=True)
         entries = self._table.total(self._table.waiting + room.slot)
         refused = refusal.overloaded(reason, message, _retry_ns(room, entries))
-        self._told.append((ticket, self._count(refused, ticket.key.name, ticket.priority)))
+        self._told.append((ticket, self._ledger.limited(refused, ticket.key.name, ticket.priority)))
 
     def _unqueue(self, room: Room, ticket: Ticket) -> None:
         table, cells = self._table, self._cells
@@ -370,13 +364,6 @@ class Admission:
                     ticket.on_turn(ticket, refused)
         finally:
             self._telling = False
-
-    def _count(self, refused: Refused, key: str, priority: int) -> Refused:
-        self._add(("limited", key, CLASS_NAMES[priority], refused.reason))
-        return refused
-
-    def _add(self, series: tuple[str, ...]) -> None:
-        self._counts[series] = self._counts.get(series, 0) + 1
 
 
 class _NoFleet:

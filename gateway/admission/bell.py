@@ -10,31 +10,27 @@ from pathlib import Path
 from time import monotonic_ns
 
 LOOK_S = 0.01
+_RING_BYTES = 16
 
 
-class WorkerBell(asyncio.DatagramProtocol):
+class WorkerBell:
     """One worker's end.  `poll(at_ns)` looks whose turn it is and gives how many still wait here."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, run_dir: Path, worker: int) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, run_dir: Path, worker: int, poll: Callable[[int], int]
+    ) -> None:
+        """Hear from now on.  A socket that a dead worker of this number left is replaced."""
         self._loop = loop
         self._run_dir = run_dir
-        self._worker = worker
-        self._poll: Callable[[int], int] = lambda _at_ns: 0
-        self._timer: asyncio.TimerHandle | None = None
-        self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._out.setblocking(False)
-        self._transport: asyncio.BaseTransport | None = None
-        self.unheard = 0  # rings that reached nobody; their worker looks by itself
-
-    async def hang(self, poll: Callable[[int], int]) -> None:
-        """Begin to hear.  A socket that a dead worker of this number left is replaced."""
         self._poll = poll
-        path = _path(self._run_dir, self._worker)
+        self._timer: asyncio.TimerHandle | None = None
+        self._out = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        self._in = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        path = _path(run_dir, worker)
         path.unlink(missing_ok=True)
-        heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        heard.setblocking(False)
-        heard.bind(str(path))
-        self._transport, _ = await self._loop.create_datagram_endpoint(lambda: self, sock=heard)
+        self._in.bind(str(path))
+        loop.add_reader(self._in.fileno(), self._heard)
+        self.unheard = 0  # rings that reached nobody; their worker looks by itself
 
     def ring(self, worker: int) -> None:
         """Tell another worker to look."""
@@ -48,21 +44,26 @@ class WorkerBell(asyncio.DatagramProtocol):
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_S, self._look)
 
-    def datagram_received(self, data: bytes, addr: object) -> None:
+    def close(self) -> None:
+        """Hear nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._loop.remove_reader(self._in.fileno())
+        self._in.close()
+        self._out.close()
+
+    def _heard(self) -> None:
+        try:
+            while self._in.recv(_RING_BYTES):
+                pass
+        except BlockingIOError:
+            pass
         self._poll(monotonic_ns())
 
     def _look(self) -> None:
         self._timer = None
         if self._poll(monotonic_ns()):
             self.waits()
-
-    def close(self) -> None:
-        """Hear nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._transport is not None:
-            self._transport.close()
-        self._out.close()
 
 
 def _path(run_dir: Path, worker: int) -> Path:

@@ -6,8 +6,8 @@ from typing import Any
 
 from config.admission import Rates
 from config.schema import Config, Engine, Fleet
-from gateway.admission.admit import CLASS_NAMES
 from gateway.admission.keys import ANONYMOUS
+from gateway.admission.ledger import CLASS_NAMES
 from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
 
 EVERYONE = "everyone"

@@ -113,7 +113,7 @@ class Stage:
 
     def ask(
         self, told: OnTurn, name: str | None = None, *, worker: int = 0, fleet: str | None = "m",
-        tokens: int = 0, body_bytes: int = 100, priority: bytes = b"",
+        tokens: int = 0, body_bytes: int = 100, priority: bytes = b"", may_wait: bool = True,
     ) -> Ticket | Refused:  # fmt: skip
         return self.workers[worker].ask(
             self.known(name, worker),
@@ -123,6 +123,7 @@ class Stage:
             priority=priority,
             at_ns=self.now_ns,
             on_turn=told,
+            may_wait=may_wait,
         )
 
     def admitted(self, told: OnTurn, name: str | None = None, **how: object) -> Ticket:

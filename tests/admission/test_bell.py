@@ -21,16 +21,15 @@ class Polled:
         return self.waiting
 
 
-async def bell(run_dir: Path, worker: int) -> tuple[WorkerBell, Polled]:
-    made, polled = WorkerBell(asyncio.get_running_loop(), run_dir, worker), Polled()
-    await made.hang(polled)
-    return made, polled
+def bell(run_dir: Path, worker: int) -> tuple[WorkerBell, Polled]:
+    polled = Polled()
+    return WorkerBell(asyncio.get_running_loop(), run_dir, worker, polled), polled
 
 
 def test_a_ring_makes_the_other_worker_look(tmp_path: Path) -> None:
     async def scene() -> None:
-        ours, we = await bell(tmp_path, 0)
-        theirs, they = await bell(tmp_path, 1)
+        ours, we = bell(tmp_path, 0)
+        theirs, they = bell(tmp_path, 1)
         ours.ring(1)
         await asyncio.wait_for(they.looked.wait(), 10)
         assert (we.looks, they.looks) == (0, 1)
@@ -42,14 +41,13 @@ def test_a_ring_makes_the_other_worker_look(tmp_path: Path) -> None:
 
 def test_a_worker_that_is_started_again_hears_again(tmp_path: Path) -> None:
     async def scene() -> None:
-        ours, _ = await bell(tmp_path, 0)
-        dead, _ = await bell(tmp_path, 1)
+        ours, _ = bell(tmp_path, 0)
+        dead, _ = bell(tmp_path, 1)
         dead.close()
-        await asyncio.sleep(0)  # the loop closes it in its next round
         ours.ring(1)
         ours.ring(2)
         assert ours.unheard == 2
-        theirs, they = await bell(tmp_path, 1)
+        theirs, they = bell(tmp_path, 1)
         ours.ring(1)
         await asyncio.wait_for(they.looked.wait(), 10)
         ours.close()
@@ -60,7 +58,7 @@ def test_a_worker_that_is_started_again_hears_again(tmp_path: Path) -> None:
 
 def test_it_looks_while_something_waits_and_then_no_more(tmp_path: Path) -> None:
     async def scene() -> None:
-        ours, polled = await bell(tmp_path, 0)
+        ours, polled = bell(tmp_path, 0)
         polled.waiting = 1
         ours.waits()
         ours.waits()
@@ -78,8 +76,8 @@ def test_it_looks_while_something_waits_and_then_no_more(tmp_path: Path) -> None
 
 def test_a_worker_that_does_not_listen_for_long_stops_nobody(tmp_path: Path) -> None:
     async def scene() -> None:
-        ours, _ = await bell(tmp_path, 0)
-        theirs, _they = await bell(tmp_path, 1)
+        ours, _ = bell(tmp_path, 0)
+        theirs, _they = bell(tmp_path, 1)
         for _ in range(100_000):
             ours.ring(1)  # nothing is awaited: the other never reads
             if ours.unheard:

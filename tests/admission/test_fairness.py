@@ -161,3 +161,23 @@ def test_a_large_weight_is_served_as_often() -> None:
             runs = told.running[-1]
         names = [ticket.key.name for ticket in told.running]
         assert names.count("heavy") == 30
+
+
+def test_a_request_that_failed_costs_its_key_no_turn() -> None:
+    keys = [key("unlucky", 0), key("other", 1)]
+    with stage(one_at_a_time(keys)) as gateway:
+        loop = Loop(gateway)
+        runs = loop.ask("other", 10, 0)
+        for name in ("unlucky", "other") * 30:
+            loop.ask(name, 100, 0)
+        served: list[str] = []
+        for _ in range(40):
+            gateway.now_ns += 1000
+            if runs.key.name == "unlucky" and len(served) < 10:
+                served.append("failed")
+                runs.failed(gateway.now_ns)
+                runs = loop.turns.popleft()
+            else:
+                served.append(runs.key.name)
+                runs = loop.turn(runs)
+        assert abs(served.count("unlucky") - served.count("other")) <= 2

@@ -162,6 +162,19 @@ def test_when_full_the_lowest_class_gives_way_to_a_higher_one() -> None:
         assert high.turns == []
 
 
+def test_shedding_makes_room_in_bytes_or_is_not_done() -> None:
+    keys = [key("hi", 0, priority=0), key("lo", 1, priority=2)]
+    with stage(spec(keys, ONE, queue_bytes=1000)) as gateway:
+        gateway.admitted(Told(), "hi")
+        low = Told()
+        gateway.admitted(low, "lo", body_bytes=600)
+        gateway.admitted(low, "lo", body_bytes=100)
+        assert gateway.reason(Told(), "hi", body_bytes=401) == "queue_bytes"
+        assert low.refused == []
+        gateway.admitted(Told(), "hi", body_bytes=400)
+        assert low.refused == ["shed"]
+
+
 def test_a_key_that_floods_the_queue_gives_way_to_one_that_does_not() -> None:
     keys = [key("flood", 0), key("light", 1, weight=2.0)]
     with stage(spec(keys, ONE, queue_entries=6)) as gateway:
@@ -208,6 +221,12 @@ def test_a_fleet_may_refuse_instead_of_letting_wait() -> None:
         assert isinstance(refused, Refused)
         assert (refused.status, refused.reason, refused.degraded) == (503, "fleet_full", "refused")
         assert refused.retry_after_s == 1
+
+
+def test_a_request_that_is_not_held_whole_is_refused_where_it_would_wait() -> None:
+    with stage(spec(rooms=ONE)) as gateway:
+        gateway.admitted(Told(), may_wait=False)
+        assert gateway.reason(Told(), may_wait=False) == "fleet_full"
 
 
 def test_engines_that_are_down_take_their_room_with_them() -> None:

@@ -22,29 +22,7 @@ def chat(*payloads: Any) -> Content:
     return read(CHAT, [(1, events(*payloads))])
 
 
-def test_h01_a_character_cut_in_two_arrives_whole() -> None:
-    raw = events(chunk(content="café 🙂"), chunk(finish="stop"))
-    raw = raw.replace(json.dumps("café 🙂").encode(), '"café 🙂"'.encode())
-    for cut in range(len(raw)):
-        content = read(CHAT, [(1, raw[:cut]), (2, raw[cut:])])
-        assert content.choices[0].text == "café 🙂"
-
-
-def test_h02_comments_crlf_and_a_missing_blank_are_legal_and_comments_are_no_tokens() -> None:
-    token = json.dumps(chunk(content="x")).encode()
-    raw = b": ping\r\n\r\ndata:" + token + b"\r\n\r\ndata: " + token + b"\r\n\r\n: ping\r\n\r\n"
-    content = read(CHAT, [(1, b": ping\r\n\r\n"), (2, raw)])
-    assert [event.at_ns for event in content.token_events] == [2, 2]
-    assert content.role_ns == 2
-
-
-def test_h04_usage_in_a_chunk_without_choices_counts() -> None:
-    usage = {"prompt_tokens": 5, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 4}}
-    content = chat(chunk(content="x"), chunk(finish="stop"), {"choices": [], "usage": usage}, b"[DONE]")
-    assert (content.prompt_tokens, content.completion_tokens, content.cached_tokens) == (5, 7, 4)
-
-
-def test_h04_of_many_usages_the_last_counts_and_null_is_none() -> None:
+def test_of_many_usages_the_last_counts_and_null_is_none() -> None:
     first = {**chunk(content="x"), "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
     then = {**chunk(content="y"), "usage": {"prompt_tokens": 5, "completion_tokens": 5}}
     content = chat({**chunk(role="assistant"), "usage": None}, first, then, chunk(finish="stop"))
@@ -58,33 +36,11 @@ def test_a_usage_that_spans_events_is_not_laid_on_one_of_them() -> None:
     assert [event.tokens for event in content.token_events] == [None, None, None]
 
 
-def test_h05_interleaved_choices_are_told_apart() -> None:
-    content = chat(
-        chunk(0, content="A"), chunk(1, content="B"), chunk(1, content="B2"), chunk(0, content="A2"),
-        chunk(0, finish="stop"), chunk(1, finish="length"),
-    )  # fmt: skip
-    assert [(c.text, c.finish_reason) for c in content.choices] == [("AA2", "stop"), ("BB2", "length")]
-    assert content.finished
-
-
 def tool(
     index: int | None, call_id: str | None = None, name: str | None = None, arguments: str = ""
 ) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return chunk(tool_calls=[{"index": index, "id": call_id, "function": function}])
-
-
-def test_h05_tool_fragments_go_by_index_and_where_ids_contradict_by_id() -> None:
-    content = chat(
-        tool(0, "a", "f", ""), tool(0, None, None, '{"x"'), tool(0, "b", "g", "{"), tool(0, None, None, "}"),
-        tool(0, "a", None, ":1}"), tool(1, "c", "h", "[]"), chunk(finish="tool_calls"),
-    )  # fmt: skip
-    assert content.choices[0].tool_calls == (
-        ToolCall("f", '{"x":1}'),
-        ToolCall("g", "{}"),
-        ToolCall("h", "[]"),
-    )
-    assert len(content.token_events) == 6
 
 
 def test_a_named_tool_call_of_vllm_is_one_call() -> None:
@@ -94,7 +50,7 @@ def test_a_named_tool_call_of_vllm_is_one_call() -> None:
     assert call.arguments.isdigit()
 
 
-def test_h08_an_error_in_the_stream_is_an_error_whatever_follows() -> None:
+def test_an_error_in_the_stream_is_an_error_whatever_follows() -> None:
     for file, path in (
         ("vllm_opts/sigterm_stream.sse", COMPLETIONS),
         ("dynamo/kill9_mocker_stream.sse", COMPLETIONS),
@@ -105,30 +61,11 @@ def test_h08_an_error_in_the_stream_is_an_error_whatever_follows() -> None:
         assert not content.finished
 
 
-def test_h09_done_alone_is_no_success_and_a_reason_alone_is() -> None:
+def test_done_alone_is_no_success_and_a_reason_alone_is() -> None:
     assert not chat(chunk(content="x"), b"[DONE]").finished
     assert chat(chunk(content="x"), chunk(finish="stop")).finished
     assert not chat(chunk(content="x")).finished
     assert not read(CHAT, [(1, (FIXTURES / "llamacpp/kill9_stream.sse").read_bytes())]).finished
-
-
-def test_h39_the_first_token_is_the_first_that_says_something() -> None:
-    reads = [
-        (0, events(chunk(role="assistant", content=""))),
-        (5, b": hb\n\n"),
-        (10, events(chunk(reasoning_content="x"))),
-        (20, events(chunk(content="y"))),
-        (30, events(chunk(content=""), chunk(finish="stop"), b"[DONE]")),
-    ]
-    content = read(CHAT, reads)
-    assert content.role_ns == 0
-    assert [(e.at_ns, e.visible) for e in content.token_events] == [(10, False), (20, True)]
-    assert (content.choices[0].reasoning, content.choices[0].text) == ("x", "y")
-
-
-def test_h39_a_tool_call_alone_starts_the_clock() -> None:
-    content = read(CHAT, [(3, events(tool(0, "a", "f", ""))), (4, events(chunk(finish="tool_calls")))])
-    assert [event.at_ns for event in content.token_events] == [3]
 
 
 def test_null_in_place_of_an_event_says_nothing() -> None:

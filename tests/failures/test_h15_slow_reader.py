@@ -160,6 +160,30 @@ def test_h15_slow_reader_that_stalls_is_given_up() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("ending", ["whole", "cut"])
+def test_h15_slow_reader_of_the_last_stretch_is_given_up(ending: str) -> None:
+    """The engine is done, and what is left waits in the gateway alone: not for ever."""
+
+    async def script(peer: Peer) -> None:
+        await peer.send(json_answer(b"x" * (20 << 20))[: -1 if ending == "cut" else None])
+        peer.close()
+
+    async def test() -> None:
+        limits = LimitsSpec(idle_timeout_s=0.5, keep_alive_s=0.5)
+        async with running(Engine(script), limits=limits) as gateway, told(gateway.run_dir) as heard:
+            client = unread_client(gateway.port)
+            client.sendall(post())
+            await until(lambda: gateway.inflight() == 1)
+            loop, got = asyncio.get_running_loop(), 0
+            while gateway.inflight():  # read up to the last stretch
+                got += len(await asyncio.wait_for(loop.sock_recv(client, 16384), 5))
+            assert 0 < got < 20 << 20
+            await until(lambda: bool(heard.frames) and heard.frames[-1]["connections"] == 0)
+            client.close()
+
+    run(test())
+
+
 def test_h15_slow_reader_of_a_first_engines_comments_holds_back_the_second() -> None:
     """The retry inherits the client: its engine is not read faster than the first was."""
 

@@ -2,27 +2,25 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 import uvloop
 
-from gateway import sweep, worker
+from gateway import worker
 from gateway.service import Service
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from tests.support import (
     CHAT,
     FINISH,
     LAST,
-    SSE_HEAD,
     TOKEN,
     Engine,
     Peer,
     answers,
     ask,
     chunk,
-    event,
     json_answer,
     parse,
     post,
@@ -30,8 +28,6 @@ from tests.support import (
     streams,
     until,
 )
-
-BUSY = '{"error":{"message":"busy","type":"Service Unavailable","param":null,"code":503}}'
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
@@ -49,13 +45,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
 
     monkeypatch.setattr(worker, "Service", service)
     return made
-
-
-@pytest.fixture
-def quick_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silence of half a second is long, and is looked for often."""
-    monkeypatch.setattr(worker, "_TICK_S", 0.05)
-    monkeypatch.setattr(sweep, "_KEEP_ALIVE_NS", 500_000_000)
 
 
 async def silent(peer: Peer) -> None:
@@ -84,14 +73,6 @@ async def sent_until_stuck(client: socket.socket, data: bytes) -> int:
     return sent
 
 
-async def settled(count: Callable[[], int]) -> int:
-    before = -1
-    while before != count():
-        before = count()
-        await asyncio.sleep(0.3)
-    return before
-
-
 def test_a_drain_that_runs_out_of_time_leaves_no_load_and_no_engine_at_work() -> None:
     async def test() -> None:
         left = asyncio.Event()
@@ -116,81 +97,6 @@ def test_a_drain_that_runs_out_of_time_leaves_no_load_and_no_engine_at_work() ->
     run(test())
 
 
-@pytest.mark.usefixtures("quick_sweep")
-def test_a_connection_is_kept_after_an_answer_however_long_that_took() -> None:
-    async def script(peer: Peer) -> None:
-        await peer.send(SSE_HEAD)
-        for _ in range(8):
-            await peer.send(event(TOKEN))
-            await asyncio.sleep(0.1)
-        await peer.send(event(FINISH), LAST)
-
-    async def test() -> None:
-        async with running(Engine(script)) as gateway:
-            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            for _ in range(2):
-                writer.write(post(close=False))
-                assert (await asyncio.wait_for(reader.readuntil(LAST), 5)).startswith(b"HTTP/1.1 200")
-                await asyncio.sleep(0.2)
-            writer.close()
-
-    run(test())
-
-
-@pytest.mark.usefixtures("quick_sweep")
-@pytest.mark.parametrize("ending", ["whole", "cut"])
-def test_a_client_that_never_reads_its_answer_is_given_up(ending: str, served: list[Service]) -> None:
-    async def script(peer: Peer) -> None:
-        body = b"x" * (20 << 20)
-        await peer.send(json_answer(body)[: -1 if ending == "cut" else None])
-        peer.close()
-
-    async def test() -> None:
-        async with running(Engine(script)) as gateway:
-            client = unread_client(gateway.port)
-            client.sendall(post())
-            await until(lambda: gateway.inflight() == 1)
-            loop, got = asyncio.get_running_loop(), 0
-            while gateway.inflight():  # read up to the last stretch, which then waits in the gateway
-                got += len(await asyncio.wait_for(loop.sock_recv(client, 16384), 5))
-            await until(lambda: not served[0].connections, 5)
-            assert got > 0
-            client.close()
-
-    run(test())
-
-
-@pytest.mark.usefixtures("quick_sweep")
-def test_a_head_that_dribbles_in_is_not_waited_for_longer_than_silence() -> None:
-    async def test() -> None:
-        async with running(Engine(silent)) as gateway:
-            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(b"POST /v1/x HTTP/1.1\r\nX: ")
-            for _ in range(40):
-                await asyncio.sleep(0.05)
-                if writer.is_closing():
-                    break
-                writer.write(b"a")
-            assert writer.is_closing()
-            writer.close()
-
-    run(test())
-
-
-@pytest.mark.parametrize("target", ["/v1/x", "/refused"], ids=["relayed", "own answers"])
-def test_pipelined_requests_wait_while_their_answers_are_not_read(target: str) -> None:
-    """Else one client that only writes could fill the gateway's memory with answers."""
-
-    async def test() -> None:
-        async with running(Engine(answers(json_answer(b"x" * 30000)))) as gateway:
-            client = unread_client(gateway.port)
-            one = f"GET {target}/{'a' * 30000} HTTP/1.1\r\nHost: g\r\n\r\n".encode()
-            assert await sent_until_stuck(client, one * 2000) < 40 << 20
-            client.close()
-
-    run(test())
-
-
 def test_answers_that_waited_for_their_reader_go_on_in_order() -> None:
     async def test() -> None:
         async with running(Engine(answers(json_answer(b"x" * 30000)))) as gateway:
@@ -202,110 +108,6 @@ def test_answers_that_waited_for_their_reader_go_on_in_order() -> None:
             statuses = [part[:3] for part in raw.split(b"HTTP/1.1 ")[1:]]
             assert statuses == [b"200", b"404"] * 500 + [b"200"]
             writer.close()
-
-    run(test())
-
-
-@pytest.mark.parametrize("more", [post(), post()[:30]], ids=["whole", "part"])
-def test_a_client_that_pipelined_and_left_frees_the_engine(more: bytes) -> None:
-    async def test() -> None:
-        engine = Engine(silent)
-        async with running(engine) as gateway:
-            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(post(close=False) + more)
-            await until(lambda: bool(engine.asked))
-            writer.close()
-            await until(lambda: gateway.inflight() == 0, 3)
-
-    run(test())
-
-
-def test_a_retry_never_follows_a_promised_length() -> None:
-    """A stream with a length whose comments were passed on: what another engine says would not fit it."""
-    busy = f": wait\n\ndata: {BUSY}\n\n".encode()
-
-    async def script(peer: Peer) -> None:
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(busy)
-        await peer.send(head, busy[:8])
-        await asyncio.sleep(0.05)
-        await peer.send(busy[8:])
-
-    async def test() -> None:
-        engines = Engine(script), Engine(streams(TOKEN, FINISH))
-        async with running(*engines, policy="round_robin") as gateway:
-            for _ in range(2):
-                got = await ask(gateway.port, post())
-                assert got.is_whole and (got.text == busy or b"tok" in got.text)
-
-    run(test())
-
-
-async def comments_then_resets(peer: Peer) -> None:
-    await peer.send(SSE_HEAD, chunk(b": wait\n\n"))
-    await asyncio.sleep(0.05)
-    peer.reset()
-
-
-async def resets(peer: Peer) -> None:
-    peer.reset()
-
-
-@pytest.mark.parametrize(
-    "second",
-    [
-        answers(json_answer(b'{"error":{"message":"broken"}}', "500 Oops")),
-        answers(json_answer(b"{}")),
-        resets,
-    ],
-    ids=["an error", "no events", "nothing"],
-)
-def test_after_comments_were_given_a_failure_is_an_event_and_no_clean_end(second: Any) -> None:
-    async def test() -> None:
-        first, other = Engine(comments_then_resets), Engine(second)
-        async with running(first, other, policy="round_robin") as gateway:
-            while not first.asked:
-                got = await ask(gateway.port, post())
-            assert other.asked and got.status == 200 and not got.is_whole
-            assert got.text.startswith(b": wait") and b'data: {"error"' in got.text
-
-    run(test())
-
-
-def test_a_second_engine_is_held_back_for_a_client_that_does_not_read() -> None:
-    async def test() -> None:
-        sent = 0
-
-        async def first(peer: Peer) -> None:
-            for piece in [SSE_HEAD, *[chunk(b": %b\n\n" % (b"c" * 60000))] * 200]:
-                try:
-                    await asyncio.wait_for(peer.send(piece), 0.3)
-                except TimeoutError:
-                    break
-            peer.reset()
-
-        async def second(peer: Peer) -> None:
-            nonlocal sent
-            await peer.send(SSE_HEAD, event(TOKEN))
-            for _ in range(1600):
-                await peer.send(chunk(b"x" * 65536))
-                sent += 65536
-
-        async def either(peer: Peer) -> None:  # which engine is asked first is drawn at random
-            turns.append(peer)
-            await (first if len(turns) == 1 else second)(peer)
-
-        turns: list[Peer] = []
-        async with running(Engine(either), Engine(either)) as gateway:
-            client = unread_client(gateway.port)
-            client.sendall(post())
-            await until(lambda: len(turns) == 1)
-            # The engine's reset is seen once the client has read enough for reading to go on.
-            loop = asyncio.get_running_loop()
-            while len(turns) == 1:
-                await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 5)
-            assert await settled(lambda: sent) < 40 << 20
-            client.close()
-            await until(lambda: gateway.inflight(0) + gateway.inflight(1) == 0)
 
     run(test())
 
@@ -334,24 +136,6 @@ def test_a_body_that_streams_by_names_its_model_as_the_engine_does() -> None:
         async with running(engine, fleets=fleets, limits=LimitsSpec(read_bytes=100_000)) as gateway:
             assert (await asyncio.wait_for(ask(gateway.port, post(body)), 5)).status == 200
         assert engine.asked[0].body == body.replace(b"alpha", b"the-engines-own-name")
-
-    run(test())
-
-
-def test_a_streamed_body_never_goes_into_a_connection_that_may_be_closing() -> None:
-    """It cannot be sent twice, so it must not meet an engine that closes its idle connection."""
-
-    async def test() -> None:
-        ports: list[int] = []
-
-        async def script(peer: Peer) -> None:
-            ports.append(peer.writer.get_extra_info("peername")[1])
-            await peer.send(json_answer(b"{}"))
-
-        async with running(Engine(script), limits=LimitsSpec(read_bytes=1000)) as gateway:
-            for _ in range(2):
-                assert (await ask(gateway.port, post(b"[" + b"1," * 5000))).status == 200
-        assert len(set(ports)) == 2
 
     run(test())
 
@@ -397,16 +181,5 @@ def test_a_client_that_offers_h2c_is_served() -> None:
             got = await ask(gateway.port, request)
         assert got.status == 200 and b"tok" in got.text and engine.asked[0].body == CHAT
         assert not {"upgrade", "http2-settings"} & {name.lower() for name, _ in engine.asked[0].headers}
-
-    run(test())
-
-
-def test_a_first_event_nested_without_end_is_passed_on() -> None:
-    deep = '{"error":' + '{"a":' * 9000 + "1" + "}" * 9001
-
-    async def test() -> None:
-        async with running(Engine(streams(deep))) as gateway:
-            got = await ask(gateway.port, post())
-        assert got.is_whole and deep.encode() in got.text
 
     run(test())

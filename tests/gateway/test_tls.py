@@ -272,6 +272,9 @@ def test_clients_in_their_handshake_count_as_connected(tmp_path: Path) -> None:
         async with running(
             Engine(streams(TOKEN, FINISH)), tls=ServerTls(cert, key), limits=limits
         ) as gateway:
+            for _ in range(3):  # who was served has left once, and not twice
+                assert (await ask_tls(gateway, trusting(authority))).is_whole
+            await asyncio.sleep(0.1)
             silent = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(2)]
             assert (await ask(gateway.port, b"\x16\x03\x01")).raw == b""  # closed at once
             for _, writer in silent:

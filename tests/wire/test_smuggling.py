@@ -75,7 +75,7 @@ ADMINISTRATIVE = [
     "http://x/pause", "http://x/v1/../pause", "//x/pause", "/v1/../pause", "/v1/%2e%2e/pause",
     "/v1/..%2fpause", "/v1/x/..;/pause", "/v1/..\\pause", "/v1/%5c..%5cpause", "/v1//../pause",
     "/./pause", "/%70ause", "/pause/", "/pause?x=/v1/chat/completions", "/pause#/v1/chat/completions",
-    "/v1/chat/completions#/../../pause", "*", "pause", "/v1/%00/../pause",
+    "/v1/chat/completions#/../../pause", "/v1/x#/pause", "*", "pause", "/v1/%00/../pause",
     "/v1/models/%2e%2e%2f%2e%2e%2fpause", "/v1/models/..%2f..%2fpause", "/v1/load_lora_adapter",
     "/v1//load_lora_adapter", "/v1/load%5flora_adapter", "/v1/load_lora_adapter/",
 ]  # fmt: skip

@@ -1,0 +1,454 @@
+"""H40 reload-shutdown-limits: a bad config costs nothing, a reload cuts nobody, a stop is told before."""
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from gateway.spec import LimitsSpec
+from tests.gateway.whole import Whole, put, serving
+from tests.support import (
+    FINISH,
+    LAST,
+    SSE_HEAD,
+    TOKEN,
+    Answered,
+    Engine,
+    Peer,
+    ask,
+    event,
+    post,
+    running,
+    streams,
+    until,
+)
+
+STREAMS = 10
+
+
+class Slow:
+    """An engine whose streams wait to be let go, while its short answers do not."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.engine = Engine(self._script)
+        self.waiting = 0
+
+    async def _script(self, peer: Peer) -> None:
+        await peer.send(SSE_HEAD, event(TOKEN))
+        if b"slow" in peer.body:
+            self.waiting += 1
+            await self.go_on.wait()
+        await peer.send(event(TOKEN), event(FINISH), event("[DONE]"), LAST)
+
+
+SLOW = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"slow"}]}'
+
+
+def later(answer: Any) -> "asyncio.Task[Answered]":
+    return asyncio.get_running_loop().create_task(answer)
+
+
+async def slow_streams(slow: Slow, port: int) -> "list[asyncio.Task[Answered]]":
+    """Streams that have begun and wait."""
+    before = slow.waiting
+    asked = [later(ask(port, post(SLOW), 60)) for _ in range(STREAMS)]
+    await until(lambda: slow.waiting == before + STREAMS)
+    return asked
+
+
+async def started(*engines: Engine) -> None:
+    for engine in engines:
+        await engine.start()
+
+
+def settings(*engines: Engine, **more: Any) -> dict[str, Any]:
+    return {"fleets": [{"model": "m", "engines": [{"url": e.url, "kind": "vllm"} for e in engines]}], **more}
+
+
+BROKEN = [
+    '{"fleets": [',
+    "fleets: [{model: m, engines: [http://127.0.0.1:1]}",
+    "",
+    "\x00\x01",
+    "fleets: []",
+    "fleets: [{model: m, engines: [nonsense]}]",
+    "fleets: [{model: m, engines: [http://127.0.0.1:1], policy: {name: nobody}}]",
+    "fleets: [{model: m, engines: [http://127.0.0.1:1]}]\nlimit: {}",
+    "fleets: [{model: m, engines: ['http://127.0.0.1:1', '${NO_SUCH_VARIABLE}']}]",
+]
+
+
+def test_every_bad_config_is_refused_shown_and_forgotten_and_the_good_one_serves_on(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = Slow()
+        await started(slow.engine)
+        async with serving(tmp_path, settings(slow.engine)) as whole:
+            asked = await slow_streams(slow, whole.port)
+            good = whole.file.read_text()
+            for n, broken in enumerate(BROKEN):
+                put(whole.file, broken)
+                status, said = await whole.reload()
+                assert status == 422, (broken, said)
+                assert str(whole.file) in said["error"]["message"]
+                assert (await whole.status())["config"]["error"] == said["error"]["message"]
+                assert await whole.metric("shadowlane_config_ok") == 0
+                assert (await ask(whole.port, post())).status == 200
+                assert whole.log.count("configuration refused") == n + 1
+            whole.file.unlink()
+            assert (await whole.reload())[0] == 422
+            put(whole.file, good)
+            status, said = await whole.reload()
+            assert (status, said["reloads"]["refused"]) == (200, len(BROKEN) + 1)
+            assert await whole.metric("shadowlane_config_ok") == 1
+            assert await whole.metric("shadowlane_config_generation") == 1
+            slow.go_on.set()
+            assert all(answer.is_whole for answer in await asyncio.gather(*asked))
+        await slow.engine.stop()
+
+    uvloop.run(test())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("listen", "127.0.0.1:1"),
+        ("admin", "127.0.0.1:1"),
+        ("workers", 2),
+        ("state_dir", "/nowhere"),
+        ("mirror", {"lane_bytes": 1 << 27}),
+        ("log", {"level": "debug", "format": "json"}),
+    ],
+)
+def test_what_only_a_restart_can_change_is_refused_by_name_with_the_remedy(
+    tmp_path: Path, key: str, value: object
+) -> None:
+    async def test() -> None:
+        engine = Engine(streams(TOKEN, FINISH))
+        await started(engine)
+        async with serving(tmp_path, settings(engine)) as whole:
+            whole.write(**{key: value})
+            status, said = await whole.reload()
+            message = said["error"]["message"]
+            assert status == 422 and f": {key}" in message and "restart to change it" in message
+            assert (await ask(whole.port, post())).status == 200
+        await engine.stop()
+
+    uvloop.run(test())
+
+
+def test_streams_run_on_over_a_reload_of_everything(tmp_path: Path) -> None:
+    """Engines, aliases, limits, policy and experiments change at once, by a signal, under running streams."""
+
+    async def test() -> None:
+        slow, other = Slow(), Engine(streams(TOKEN, FINISH))
+        arms = [Engine(streams(TOKEN, FINISH)) for _ in range(2)]
+        await started(slow.engine, other, *arms)
+        async with serving(tmp_path, settings(slow.engine, workers=2)) as whole:
+            asked = await slow_streams(slow, whole.port)
+            whole.write(
+                fleets=[
+                    {
+                        "model": "n",
+                        "aliases": ["m"],
+                        "engines": [{"url": other.url, "kind": "vllm"}],
+                        "policy": {"name": "round_robin"},
+                    }
+                ],
+                limits={"body_bytes": 2000, "drain_s": 7},
+                experiments=[
+                    {
+                        "name": "t",
+                        "sample": {"rate": 1.0},
+                        "control": {"engine": arms[0].url},
+                        "candidates": [{"name": "c", "engine": arms[1].url}],
+                    }
+                ],
+            )
+            whole.kill(signal.SIGHUP)
+            async with asyncio.timeout(30):
+                while (await whole.status())["config"].get("generation") != 2:
+                    await asyncio.sleep(0.05)
+            async with asyncio.timeout(30):
+                while not arms[0].asked or not arms[1].asked:
+                    answer = await ask(whole.port, post())
+                    assert answer.status in (200, 503), answer.raw  # 503: the new engine was not heard yet
+                    await asyncio.sleep(0.05)
+            assert (await ask(whole.port, post(b'{"model":"m","x":"' + b"x" * 3000 + b'"}'))).status == 413
+            assert len(slow.engine.asked) == STREAMS
+            assert [one["name"] for one in (await whole.status())["experiments"]] == ["t"]
+            slow.go_on.set()
+            for done in await asyncio.gather(*asked):
+                assert done.status == 200 and done.is_whole and done.text.endswith(b"[DONE]\n\n")
+        for engine in (slow.engine, other, *arms):
+            await engine.stop()
+
+    uvloop.run(test())
+
+
+def test_a_watched_file_is_taken_when_it_is_replaced_written_to_or_its_link_is_turned(tmp_path: Path) -> None:
+    async def test() -> None:
+        engines = [Engine(streams(TOKEN, FINISH)) for _ in range(4)]
+        await started(*engines)
+        async with serving(tmp_path, settings(engines[0], reload="watched")) as whole:
+
+            async def served_by(engine: Engine) -> None:
+                async with asyncio.timeout(20):
+                    while not engine.asked:
+                        assert (await ask(whole.port, post())).status == 200
+                        await asyncio.sleep(0.05)
+
+            await served_by(engines[0])
+            whole.write(**settings(engines[1]))
+            await served_by(engines[1])
+            text = json.dumps({**whole.settings, **settings(engines[2])})
+            with whole.file.open("w") as file:  # in place, slowly, and whole only at the end
+                for at in range(0, len(text), 1 + len(text) // 6):
+                    file.write(text[at : at + 1 + len(text) // 6])
+                    file.flush()
+                    await asyncio.sleep(0.3)
+            await served_by(engines[2])
+            folder = tmp_path / "..2026"
+            folder.mkdir()
+            (folder / "shadowlane.yaml").write_text(json.dumps({**whole.settings, **settings(engines[3])}))
+            link = tmp_path / "link"
+            link.symlink_to(folder / "shadowlane.yaml")
+            link.rename(whole.file)
+            await served_by(engines[3])
+        for engine in engines:
+            await engine.stop()
+
+    uvloop.run(test())
+
+
+def test_a_worker_that_dies_comes_back_with_the_configuration_in_use(tmp_path: Path) -> None:
+    async def test() -> None:
+        old, new = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
+        await started(old, new)
+        async with serving(tmp_path, settings(old)) as whole:
+            whole.write(**settings(new))
+            assert (await whole.reload())[0] == 200
+            lost = whole.children()["_worker"]
+            os.kill(lost, signal.SIGKILL)
+            async with asyncio.timeout(30):
+                while whole.children().get("_worker") in (None, lost):
+                    await asyncio.sleep(0.05)
+            before = len(old.asked)
+            assert (await ask(whole.port, post())).status == 200
+            assert new.asked and len(old.asked) == before
+        for engine in (old, new):
+            await engine.stop()
+
+    uvloop.run(test())
+
+
+def test_another_sites_page_cannot_have_the_configuration_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        engine = Engine(streams(TOKEN, FINISH))
+        await started(engine)
+        async with serving(tmp_path, settings(engine)) as whole:
+            for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+                async with whole.http.post(whole.admin + "/api/reload", headers=headers) as answer:
+                    assert answer.status == 403
+            async with whole.http.post(
+                whole.admin + "/api/reload", headers={"Host": "evil.example"}
+            ) as answer:
+                assert answer.status == 403
+            async with whole.http.get(whole.admin + "/api/reload") as answer:
+                assert answer.status == 405
+            assert not (await whole.status())["config"]["reloads"]
+            ours = {"Origin": whole.admin, "Sec-Fetch-Site": "same-origin"}
+            async with whole.http.post(whole.admin + "/api/reload", headers=ours) as answer:
+                assert answer.status == 200
+        await engine.stop()
+
+    uvloop.run(test())
+
+
+def test_a_hundred_reloads_leave_no_descriptor_thread_or_process_behind(tmp_path: Path) -> None:
+    async def test() -> None:
+        engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
+        await started(*engines)
+
+        def more(now: dict[str, tuple[int, int]], before: dict[str, tuple[int, int]]) -> bool:
+            return any(n[0] > before[name][0] + 2 or n[1] > before[name][1] for name, n in now.items())
+
+        def used(whole: Whole) -> dict[str, tuple[int, int]]:
+            pids = {"serve": whole.process.pid, **whole.children()}
+            return {
+                name: (len(os.listdir(f"/proc/{pid}/fd")), len(os.listdir(f"/proc/{pid}/task")))
+                for name, pid in pids.items()
+            }
+
+        async def change(whole: Whole, turn: int) -> None:
+            if turn % 5 == 4:
+                put(whole.file, "{")
+                assert (await whole.reload())[0] == 422
+            whole.write(**settings(engines[0], engines[1 + turn % 2]))
+            assert (await whole.reload())[0] == 200
+            assert (await ask(whole.port, post())).is_whole
+
+        async with serving(tmp_path, settings(engines[0])) as whole:
+            for turn in range(8):
+                await change(whole, turn)
+            await asyncio.sleep(2.5)
+            before = used(whole)
+            for turn in range(8, 108):
+                await change(whole, turn)
+            async with asyncio.timeout(30):
+                while more(used(whole), before):
+                    await asyncio.sleep(0.2)
+            assert used(whole).keys() == before.keys()
+        for engine in engines:
+            await engine.stop()
+
+    uvloop.run(test())
+
+
+# The end
+
+
+def test_at_a_stop_it_is_not_ready_at_once_serves_on_for_the_delay_and_finishes_what_runs(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        slow = Slow()
+        await started(slow.engine)
+        limits = {"drain_delay_s": 3, "drain_s": 30}
+        async with serving(tmp_path, settings(slow.engine, limits=limits)) as whole:
+            asked = await slow_streams(slow, whole.port)
+            kept_reader, kept_writer = await asyncio.open_connection("127.0.0.1", whole.port)
+            whole.kill(signal.SIGTERM)
+            asks_health = b"GET /health HTTP/1.1\r\nHost: g\r\n%b\r\n"
+            async with asyncio.timeout(2.5):
+                while (await ask(whole.port, asks_health % b"Connection: close\r\n")).status != 503:
+                    pass
+            health = await ask(whole.port, asks_health % b"")
+            assert health.status == 503
+            assert health.header("retry-after") and health.header("connection") == ["close"]
+            async with whole.http.get(whole.admin + "/readyz") as answer:
+                assert answer.status == 503
+            served = await ask(whole.port, post(close=False))  # a new connection is taken, and told to close
+            assert served.status == 200 and served.is_whole and served.header("connection") == ["close"]
+            kept_writer.write(post(close=False))  # as are those that were open
+            text = await asyncio.wait_for(kept_reader.read(), 10)
+            assert b"[DONE]" in text and b"connection: close" in text.lower()
+            kept_writer.close()
+            async with asyncio.timeout(30):
+                while True:
+                    try:
+                        _, writer = await asyncio.open_connection("127.0.0.1", whole.port)
+                    except ConnectionError:
+                        break
+                    writer.close()
+                    await asyncio.sleep(0.1)
+            assert whole.process.returncode is None
+            slow.go_on.set()
+            for done in await asyncio.gather(*asked):
+                assert done.status == 200 and done.is_whole and done.text.endswith(b"[DONE]\n\n")
+            assert await whole.ended() == 0
+        await slow.engine.stop()
+
+    uvloop.run(test())
+
+
+def test_streams_that_outlast_the_stop_end_in_an_error_event_and_never_cleanly() -> None:
+    async def test() -> None:
+        slow = Slow()
+        await started(slow.engine)
+        async with running(slow.engine, limits=LimitsSpec(drain_s=0.5)) as gateway:
+            asked = await slow_streams(slow, gateway.port)
+            old = later(ask(gateway.port, post(SLOW).replace(b"HTTP/1.1", b"HTTP/1.0"), 60))
+            await until(lambda: slow.waiting == STREAMS + 1)
+            gateway.stop.set()
+            for answer in await asyncio.gather(*asked):
+                assert answer.status == 200 and not answer.is_whole
+                error = json.loads(answer.text.rpartition(b"data: ")[2])["error"]
+                assert (error["type"], error["code"]) == ("upstream_cut", 502)
+                assert "the gateway stopped" in error["message"]
+            assert b"[DONE]" not in (await old).body
+            assert gateway.inflight() == 0
+        await slow.engine.stop()
+
+    uvloop.run(test())
+
+
+def test_a_request_without_an_answer_yet_is_told_503_at_the_end_of_the_stop() -> None:
+    async def test() -> None:
+        never = asyncio.Event()
+
+        async def silent(peer: Peer) -> None:
+            await never.wait()
+
+        engine, other = Engine(silent), Engine(silent)
+        async with running(engine, other, limits=LimitsSpec(drain_s=0.5)) as gateway:
+            asked = [later(ask(gateway.port, post())) for _ in range(STREAMS)]
+            await until(lambda: len(engine.asked) + len(other.asked) == STREAMS)
+            gateway.stop.set()
+            for answer in await asyncio.gather(*asked):
+                assert answer.status == 503 and answer.header("retry-after")
+            assert len(engine.asked) + len(other.asked) == STREAMS  # none was sent to another engine now
+            never.set()
+
+    uvloop.run(test())
+
+
+def test_an_answer_still_being_read_at_the_stop_is_not_cut_short() -> None:
+    """The engine has said all, the client has not read all: the connection closes behind that."""
+    size = 8 << 20
+
+    async def test() -> None:
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
+
+        async def large(peer: Peer) -> None:
+            await peer.send(head, b"x" * size)
+
+        engine = Engine(large)
+        async with running(engine, limits=LimitsSpec(drain_s=20.0)) as gateway:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port, limit=1 << 14)
+            writer.write(post(close=False))
+            assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
+            gateway.stop.set()
+            await asyncio.sleep(0.5)
+            got = 0
+            while piece := await asyncio.wait_for(reader.read(1 << 16), 20):
+                got += len(piece)
+            writer.close()
+            assert got == size
+
+    uvloop.run(test())
+
+
+def test_a_second_signal_ends_streams_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = Slow()
+        await started(slow.engine)
+        async with serving(tmp_path, settings(slow.engine, limits={"drain_s": 600})) as whole:
+            asked = await slow_streams(slow, whole.port)
+            whole.kill(signal.SIGTERM)
+            async with asyncio.timeout(20):
+                while "draining" not in whole.log:
+                    await asyncio.sleep(0.05)
+            whole.kill(signal.SIGTERM)
+            assert await whole.ended(20) in (0, 1)
+            assert not any(answer.is_whole for answer in await asyncio.gather(*asked))
+        await slow.engine.stop()
+
+    uvloop.run(test())
+
+
+def test_a_hundred_and_fifty_streams_run_at_once(tmp_path: Path) -> None:
+    async def test() -> None:
+        slow = Slow()
+        async with running(slow.engine) as gateway:
+            asked = [later(ask(gateway.port, post(SLOW), 60)) for _ in range(150)]
+            await until(lambda: slow.waiting == 150, 20)
+            slow.go_on.set()
+            assert all(answer.is_whole for answer in await asyncio.gather(*asked))
+
+    uvloop.run(test())
