@@ -20,7 +20,7 @@ from gateway.line_writer import LineWriter
 from gateway.lineup import Lineup
 from gateway.listen import descriptors
 from gateway.loads import LoadTable
-from gateway.metrics import HISTOGRAMS, WorkerMetrics
+from gateway.metrics import WorkerMetrics
 from gateway.pools import Pools
 from gateway.server import Connection
 from gateway.service import Service, Tallies
@@ -195,8 +195,9 @@ class _Worker:
         for fleet in service.fleets.fleets:
             engine_series(fleet.engines, counts, gauges)
             seen, fleet.seconds = fleet.seconds, Seconds()
-            for name in HISTOGRAMS:
-                seconds[name, fleet.name] = getattr(seen, name)
+            seconds["ttft", fleet.name] = seen.ttft
+            seconds["e2e", fleet.name] = seen.e2e
+            seconds["overhead", fleet.name] = seen.overhead
         self._metrics.flush(counts, seconds, gauges)
         service.lane.tell_missed()
         self.status.send(status_frame(service, self._index, monotonic_ns()))
