@@ -14,7 +14,7 @@ from gateway import deployment, tls
 from gateway.children import Child, Stage
 from gateway.columns import SPARE, Columns
 from gateway.columns import Place as Column
-from gateway.compose import Told, compose, places, share_sampled, to_json
+from gateway.compose import Told, compose, engine_tls, places, share_sampled, to_json
 from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
@@ -231,7 +231,11 @@ class _Kinds:
         """The kinds of a configuration's arms."""
         arms = [arm for one in config.experiments for arm in (one.control, *one.candidates)]
         places = [
-            Place(arm.engine, None if arm.api_key is None else arm.api_key.get_secret_value())
+            Place(
+                arm.engine,
+                None if arm.api_key is None else arm.api_key.get_secret_value(),
+                engine_tls(arm.tls),
+            )
             for arm in arms
             if arm.engine not in self._known
         ]
@@ -250,7 +254,8 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
     workers = f"{config.workers} worker{'s' if config.workers > 1 else ''}"
     lines = [f"Shadowlane {version}"]
     looked_up = discovery.sources(config).sources
-    lines += [f"  listening on  http://{address}  ({workers})" for address in addresses]
+    scheme = "http" if config.tls is None else "https"
+    lines += [f"  listening on  {scheme}://{address}  ({workers})" for address in addresses]
     lines.append(f"  admin page    http://{admin}/")
     for fleet in config.fleets:
         lines.append(f"  fleet         {fleet.model or '(any model)'}, routed by {fleet.policy.name}")
