@@ -8,8 +8,8 @@ import pytest
 
 from analysis.measure import measure
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, number, run, told
-from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running, until
+from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running
 
 
 def usage(prompt: int | None, completion: int | None, **more: Any) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_h04_usage_chunk_in_every_style_is_passed_on_as_it_is_and_complete(done:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             for got, sent in zip(await ask_each(gateway.port, len(cases)), cases, strict=True):
                 assert got.is_whole and got.text == b"".join(sent)
-            await until(lambda: heard.counts.get("complete") == len(cases))
+            assert (await last_counts(gateway, heard)).get("complete") == len(cases)
 
     run(test())
 
