@@ -11,6 +11,7 @@ from typing import cast
 from gateway import answers, cors, paths, upgrade
 from gateway.cors import Grant
 from gateway.relay import Relay
+from gateway.request_id import request_id
 from gateway.service import Service
 from gateway.tunnel import Tunnel
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
@@ -232,9 +233,8 @@ class Connection(asyncio.Protocol):
             asked.kind is paths.Kind.OPTIONS and service.cors is None and cors.is_preflight(request)
         ):
             service.tallies.requests += 1
-            given = request.field(b"x-request-id")
-            request_id = given.decode("latin-1") if given else self._new_id()
-            self._relay = Relay(service, self, request, asked, monotonic_ns(), request_id)
+            named = request_id(request.field(b"x-request-id"), self._new_id)
+            self._relay = Relay(service, self, request, asked, monotonic_ns(), named)
             if request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
