@@ -115,8 +115,9 @@ def test_h14_gone_mid_stream_many_at_once_hold_nobody_up() -> None:
             for writer in writers:
                 writer.transport.abort()
             health = b"GET /health HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
-            while len(gone) < 100:
-                assert (await ask(gateway.port, health, timeout_s=3)).status == 200
+            async with asyncio.timeout(10):
+                while len(gone) < 100:
+                    assert (await ask(gateway.port, health, timeout_s=3)).status == 200
             await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
 
     run(test())
