@@ -12,20 +12,19 @@ from typing import Any, TextIO
 from config.schema import Config
 from gateway import deployment, tls
 from gateway.children import Child, Stage
-from gateway.columns import SPARE, Columns
 from gateway.columns import Place as Column
 from gateway.compose import Told, compose, engine_tls, places, share_sampled, to_json
 from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
 from gateway.listen import listen, shown
-from gateway.loads import LoadTable
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
 from gateway.probe import Place, ask_all
 from gateway.reload import Reader
 from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
+from gateway.tables import Tables
 from wire.tls import BadTls
 
 _GRACE_BEYOND_DRAIN_S = 3.0
@@ -73,7 +72,11 @@ def serve(
         undo.callback(os.close, mark)
         undo.callback(shutil.rmtree, run_dir, ignore_errors=True)
 
+        tables = Tables(run_dir, config)
+        undo.callback(tables.close)
+
         def composed(plan: Plan, columns: Mapping[Column, int]) -> Told:
+            fleet_slots, key_slots = tables.slots(plan.config)
             return compose(
                 plan.config,
                 secret=secret,
@@ -81,31 +84,28 @@ def serve(
                 version=version,
                 kinds=plan.kinds,
                 columns=columns,
+                fleet_slots=fleet_slots,
+                key_slots=key_slots,
             )
 
-        width = len(places(config)) + SPARE
-        loads = LoadTable.create(run_dir / "loads.bin", config.workers, width)
-        undo.callback(loads.close)
-        columns = Columns(width, loads.is_empty)
-        columns.hold(columns.proposed(places(config)))
-        told = composed(plan, columns.proposed(places(config)))
+        told = composed(plan, tables.columns.proposed(places(config)))
         prepare(config, told)
         fds = [bound.fileno() for bound in listening]
         means = Means(
             composed, lambda told, config: children(told, fds, config), prepare, str(file or "settings")
         )
-        conductor = Conductor(plan, told, columns, means, log)
+        conductor = Conductor(plan, told, tables.columns, means, log)
 
         def read() -> Plan:
             found = config if reread is None else reread()
             return Plan(found, kinds(found))
 
-        reader = Reader(read, file, watch=config.reload == "watched")
+        reader = Reader(read, _files(file, config), watch=config.reload == "watched")
         undo.callback(reader.close)
 
         def died(child: Child) -> None:
             if child.stage is Stage.WORKER:
-                loads.zero(next(w.index for w in told.workers if name_of(w) == child.name))
+                tables.zero(next(w.index for w in told.workers if name_of(w) == child.name))
                 forget_live_gauges(run_dir / "metrics", child.name)
             conductor.died(child, time.monotonic_ns())
 
@@ -124,6 +124,7 @@ def serve(
             for one in reader.take():
                 conductor.read(one, time.monotonic_ns())
             reader.watch = conductor.config.reload == "watched"
+            reader.files = _files(file, conductor.config)
 
         def announce() -> bool:
             try:
@@ -150,6 +151,13 @@ def serve(
         supervisor.watch(reader.fileno(), was_read)
         conductor.conduct(supervisor)
         return supervisor.run()
+
+
+def _files(file: Path | None, config: Config) -> tuple[Path, ...]:
+    """Where the configuration is written."""
+    if file is None:
+        return ()
+    return (file,) if config.keys_file is None else (file, file.parent / config.keys_file)
 
 
 def children(told: Told, fds: list[int], config: Config) -> list[Child]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.admission.keys import hashed
 from gateway.spec import LimitsSpec
 from tests.gateway.whole import Whole, begin, put, serving, with_engines
 from tests.support import (
@@ -211,6 +212,41 @@ def test_a_watched_file_is_taken_when_it_is_replaced_written_to_or_its_link_is_t
             link.symlink_to(folder / "shadowlane.yaml")
             link.rename(whole.file)
             await served_by(engines[3])
+
+    with_engines(test)
+
+
+def test_keys_in_their_own_file_are_watched_too_and_bad_ones_refused(tmp_path: Path) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        engine = Engine(streams(TOKEN, FINISH))
+        await begin(stack, engine)
+        keys = tmp_path / "keys.yaml"
+
+        def written(*names: str) -> None:
+            hashes = [{"name": name, "hash": hashed(f"sk-{name}")} for name in names]
+            put(keys, json.dumps({"keys": hashes}))
+
+        async def config(whole: Whole, **expected: object) -> None:
+            async with asyncio.timeout(20):
+                while True:
+                    found = (await whole.status())["config"]
+                    if all(found[name] == value for name, value in expected.items()):
+                        return
+                    await asyncio.sleep(0.1)
+
+        written("one")
+        more = {"keys_file": "keys.yaml", "reload": "watched", "admission": {"anonymous": True}}
+        async with serving(tmp_path, settings(engine, **more)) as whole:
+            written("one", "two")
+            await config(whole, generation=2, error=None, trouble={})
+            put(keys, '{"keys": [{"name": "one"}]}')
+            async with asyncio.timeout(20):
+                while (await whole.status())["config"]["error"] is None:
+                    await asyncio.sleep(0.1)
+            assert "keys.yaml" in (await whole.status())["config"]["error"]
+            written("one", "two")
+            await config(whole, generation=2, error=None, trouble={})
+            assert (await ask(whole.port, post())).status == 200
 
     with_engines(test)
 

@@ -23,7 +23,7 @@ def reading(file: Path, *, watch: bool = True) -> Iterator[Reader[str]]:
             raise ConfigError(f"{file}: bad")
         return text
 
-    reader = Reader(read, file, watch=watch, look_s=LOOK_S)
+    reader = Reader(read, [file], watch=watch, look_s=LOOK_S)
     try:
         yield reader
     finally:
