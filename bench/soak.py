@@ -131,24 +131,27 @@ def judged(
 def is_flat(memory: rest.Memory, seconds: float) -> bool:
     """Print how memory grew; whether the data plane's did not."""
     flat = True
-    for part, (first, last, mb_a_minute) in memory.growth().items():
+    for part, (sizes, mb_a_minute) in memory.growth().items():
         bound = "no bound"
+        course = ", ".join(f"{size:.1f}" for size in sizes)
         if part in rest.DATA_PLANE:
-            kept = last - first <= MB_IN_A_SHORT_RUN if seconds < SHORT_S else mb_a_minute <= MB_A_MINUTE
+            kept = (
+                sizes[-1] - sizes[0] <= MB_IN_A_SHORT_RUN if seconds < SHORT_S else mb_a_minute <= MB_A_MINUTE
+            )
             flat &= kept
             limit = f"{MB_IN_A_SHORT_RUN:g} MB" if seconds < SHORT_S else f"{MB_A_MINUTE:g} MB a minute"
             bound = f"at most {limit}: {'holds' if kept else 'does not hold'}"
-        print(f"memory of {part}: {first:.1f} -> {last:.1f} MB, {mb_a_minute:+.2f} MB a minute; {bound}")
+        print(f"memory of {part}: {course} MB, {mb_a_minute:+.2f} MB a minute; {bound}")
     return flat
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--warm-up", type=float, help="seconds; a tenth, and 10 at least, where left out")
+    parser.add_argument("--warm-up", type=float, help="seconds; a fifth, and 10 at least, where left out")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    warm_up_s = given.warm_up or max(10.0, given.seconds / 10)
+    warm_up_s = given.warm_up or max(10.0, given.seconds / 5)
     with ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-soak")))
         ports = free_ports(5)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from config.base import Bytes, Count, Seconds, Strict, expected, number, words
+from config.strict import Bytes, Count, Seconds, Strict, expected, number, words
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 RESERVED = frozenset({"anonymous", "none", "other"})  # what metrics call those who have no name here

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from config.base import Count, Seconds, Strict, number
+from config.strict import Count, Seconds, Strict, number
 
 Part = Annotated[float, BeforeValidator(number), Field(ge=0, le=1, allow_inf_nan=False)]
 

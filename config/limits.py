@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from config.base import Bytes, Count, Seconds, Strict, number
+from config.strict import Bytes, Count, Seconds, Strict, number
 
 
 class Limits(Strict):

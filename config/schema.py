@@ -11,11 +11,11 @@ from pydantic_core import PydanticCustomError
 
 from config import address
 from config.admission import Admission, AtATime, ClientKey, WhenFull
-from config.base import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
 from config.consistency import complaints, fleet_of
 from config.discover import DnsSource, KubernetesSource
 from config.health import Health, Part
 from config.limits import Limits
+from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
 from config.tls import EngineTls, ListenTls
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")

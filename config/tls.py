@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from config.base import Strict, expected, words
+from config.strict import Strict, expected, words
 
 
 class ListenTls(Strict):

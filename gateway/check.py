@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from config.schema import Arm, Config, Engine
+from config.tls import EngineTls
+from gateway.compose import engine_tls, listen_tls
 from gateway.detect import Engine as Found
 from gateway.detect import describe
 from gateway.probe import Heard, Place, ask_all
+from wire.tls import BadTls, server_context
 
 _TIMEOUT_S = 10.0
 
@@ -30,6 +33,12 @@ class Asked:
 def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
     """Ask every engine, print a paragraph for each, and give the exit status: 0 when all can be reached."""
     stream = sys.stdout if out is None else out
+    try:
+        if (shown := listen_tls(config.tls)) is not None:
+            server_context(shown)
+    except BadTls as error:
+        stream.write(f"tls: {error}\n")
+        return 1
     asked = list(everyone(config))
     heard = ask_all([one.place for one in asked], timeout_s)
     for one, answer in zip(asked, heard, strict=True):
@@ -46,17 +55,23 @@ def everyone(config: Config) -> Iterator[Asked]:
         names = (*(() if fleet.model is None else (fleet.model,)), *fleet.loras)
         for engine in fleet.engines:
             role = f"fleet {fleet.model or '(any model)'}"
-            yield Asked(role, _place(engine.url, engine), engine.kind, engine.model, names)
+            yield Asked(
+                role, _place(engine.url, engine, engine.tls or fleet.tls), engine.kind, engine.model, names
+            )
     for experiment in config.experiments:
         fleet = config.fleet_of(experiment)
         names = () if fleet.model is None else (fleet.model,)
         control = experiment.control
         yield Asked(
-            f"{experiment.name}: control", _place(control.engine, control), "auto", control.model, names
+            f"{experiment.name}: control",
+            _place(control.engine, control, control.tls),
+            "auto",
+            control.model,
+            names,
         )
         for arm in experiment.candidates:
             role = f"{experiment.name}: candidate {arm.name}"
-            yield Asked(role, _place(arm.engine, arm), "auto", arm.model, names)
+            yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names)
 
 
 def paragraph(asked: Asked, heard: Heard) -> list[str]:
@@ -101,5 +116,6 @@ def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
 _CACHED_TOKENS_FLAG = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
 
 
-def _place(url: str, keeper: Engine | Arm) -> Place:
-    return Place(url, None if keeper.api_key is None else keeper.api_key.get_secret_value())
+def _place(url: str, keeper: Engine | Arm, tls: EngineTls | None) -> Place:
+    key = None if keeper.api_key is None else keeper.api_key.get_secret_value()
+    return Place(url, key, engine_tls(tls))

@@ -76,7 +76,7 @@ def compose(
             log_failures=config.log.level != "error",
             trusted_proxies=config.trusted_proxies,
             cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
-            tls=_listen_tls(config.tls),
+            tls=listen_tls(config.tls),
             admission=admission,
         )
         for index in range(config.workers)
@@ -169,17 +169,19 @@ def _engine(number: int, engine: Engine, fleet: Fleet) -> EngineSpec:
         model=engine.model,
         allow_paths=engine.allow_paths,
         concurrency=concurrency_of(engine, fleet),
-        tls=_engine_tls(engine.tls or fleet.tls) if engine.url.startswith("https:") else None,
+        tls=engine_tls(engine.tls or fleet.tls) if engine.url.startswith("https:") else None,
     )
 
 
-def _listen_tls(tls: ListenTls | None) -> ServerTls | None:
+def listen_tls(tls: ListenTls | None) -> ServerTls | None:
+    """What clients are shown, by the config."""
     if tls is None:
         return None
     return ServerTls(_file(tls.cert), _file(tls.key), _optional(tls.client_ca), tls.min_version)
 
 
-def _engine_tls(tls: EngineTls | None) -> ClientTls | None:
+def engine_tls(tls: EngineTls | None) -> ClientTls | None:
+    """How an engine is believed, by the config."""
     if tls is None:
         return None
     return ClientTls(
@@ -228,7 +230,7 @@ def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
         kind=kinds.get(arm.engine, "auto"),
         model=arm.model,
         headers=headers,
-        tls=_engine_tls(arm.tls),
+        tls=engine_tls(arm.tls),
     )
 
 

@@ -24,8 +24,11 @@ from gateway.rollout import ANALYSIS, Rollout, Spec
 DISCOVERY = "discovery"
 # What a running gateway takes over from a new configuration; all else is as it was at the start.
 RELOADABLE = frozenset(
-    {"fleets", "experiments", "limits", "health", "trusted_proxies", "cors", "tls", "log", "reload"}
-)
+    {
+        "fleets", "experiments", "limits", "health", "keys", "keys_file", "admission",
+        "trusted_proxies", "cors", "log", "reload",
+    }
+)  # fmt: skip
 _FIXED_INSIDE = (("log", "level"), ("log", "format"))
 _PATIENCE_NS = 20_000_000_000  # of a step: a shadow process may take 12 s to bring an experiment to its end
 _TOKENS = 32

@@ -1,9 +1,9 @@
 """How the workers know one another's load: one shared memory file, one row per worker, one writer per row.
 
-The table is wider than there are engines: those that a reload adds find a free column, and which is whose is
-the supervisor's to say (`gateway.columns`).  Row of a worker: for each engine `inflight` (requests sent and not ended) and `pending_bytes` (prompt bytes
+Row of a worker: for each engine `inflight` (requests sent and not ended) and `pending_bytes` (prompt bytes
 sent and not yet answered by a first token).  Cells are aligned 64-bit integers: a reader never sees half of
-one; it may see one worker's two cells a moment apart, which a routing decision can bear.
+one; it may see one worker's two cells a moment apart, which a routing decision can bear.  The table is wider
+than there are engines: those that a reload adds find a free column (`gateway.columns` says which).
 """
 
 import mmap

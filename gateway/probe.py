@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from gateway.detect import PROBES
+from wire.tls import BadTls, ClientTls, client_context
 
 _MOST_BYTES = 4 << 20  # Dynamo's and SGLang's metrics are about 0.1 MB
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to ask, and with which key."""
+    """Where to ask, with which key, and how an https:// place is believed."""
 
     url: str
     api_key: str | None = field(default=None, repr=False)
+    tls: ClientTls | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +45,24 @@ async def _ask(place: Place, timeout_s: float, paths: Sequence[str]) -> Heard:
     if base.startswith("unix://"):
         connector, base = aiohttp.UnixConnector(base.removeprefix("unix://"), limit=4), "http://localhost"
     else:
-        connector = aiohttp.TCPConnector(limit=4)  # few: a small engine is not to be swamped by questions
+        try:
+            context = client_context(place.tls or ClientTls()) if base.startswith("https:") else True
+        except BadTls as error:
+            return Heard({}, str(error))
+        # few: a small engine is not to be swamped by questions
+        connector = aiohttp.TCPConnector(limit=4, ssl=context)
     timeout = aiohttp.ClientTimeout(total=timeout_s)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers) as session:
-        found = await asyncio.gather(*(_get(session, base + path) for path in paths))
+        name = None if place.tls is None else place.tls.server_name
+        found = await asyncio.gather(*(_get(session, base + path, name) for path in paths))
     answers = {path: one for path, one in zip(paths, found, strict=True) if not isinstance(one, str)}
     errors = [one for one in found if isinstance(one, str)]
     return Heard(answers, errors[0] if errors and not answers else None)
 
 
-async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes] | str:
+async def _get(session: aiohttp.ClientSession, url: str, server_name: str | None) -> tuple[int, bytes] | str:
     try:
-        async with session.get(url, allow_redirects=False) as response:
+        async with session.get(url, allow_redirects=False, server_hostname=server_name) as response:
             body = bytearray()
             async for piece in response.content.iter_chunked(1 << 16):
                 body += piece

@@ -5,7 +5,7 @@ Reading waits for disks and for arms that are asked what they are; the superviso
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -29,18 +29,18 @@ class Read(Generic[T]):
 
 
 class Reader(Generic[T]):
-    """Calls `read()` when asked, and when what `file` holds has changed and stays so from one look to the next:
-    who is still writing gets another second.
+    """Calls `read()` when asked, and when what `files` hold has changed and stays so from one look to the
+    next: who is still writing gets another second.
 
     The content is compared, not the file's times: so an editor that renames, a symbolic link that is turned,
     as Kubernetes does it, and a change within the clock's tick are all seen.  `read` may raise ConfigError.
     """
 
     def __init__(
-        self, read: Callable[[], T], file: Path | None, *, watch: bool, look_s: float = LOOK_S
+        self, read: Callable[[], T], files: Sequence[Path], *, watch: bool, look_s: float = LOOK_S
     ) -> None:
         self._read = read
-        self._file = file
+        self.files = files
         self._look_s = look_s
         self.watch = watch
         self._asked: SimpleQueue[str | None] = SimpleQueue()
@@ -105,7 +105,7 @@ class Reader(Generic[T]):
             return asked
         return None
 
-    def _now(self, asked: tuple[str, ...], content: bytes | None) -> None:
+    def _now(self, asked: tuple[str, ...], content: tuple[bytes | None, ...]) -> None:
         self._seen = content
         try:
             read = Read(self._read(), None, asked)
@@ -116,11 +116,13 @@ class Reader(Generic[T]):
         self._came.put(read)
         os.write(self._wake_write, b"!")
 
-    def _content(self) -> bytes | None:
-        """A digest of what the file holds; None when it cannot be read."""
-        if self._file is None:
-            return None
-        try:
-            return hashlib.blake2b(self._file.read_bytes(), digest_size=16).digest()
-        except OSError:
-            return None
+    def _content(self) -> tuple[bytes | None, ...]:
+        """A digest of what each file holds; None for one that cannot be read."""
+
+        def digest(file: Path) -> bytes | None:
+            try:
+                return hashlib.blake2b(file.read_bytes(), digest_size=16).digest()
+            except OSError:
+                return None
+
+        return tuple(map(digest, self.files))

@@ -40,8 +40,8 @@ class Reply:
         "_is_head",
         "_is_old",
         "_takes_trailers",
-        "id",
         "head_sent",
+        "id",
     )
 
     def __init__(self, client: "Connection", ask: Ask, id: bytes) -> None:

@@ -23,8 +23,8 @@ ANALYSIS = "analysis"
 class Changes:
     """What becomes of experiments from one configuration to the next.
 
-    `same` go on as they are; `ending` are gone or not what they were; `anew` are those of them whose past says
-    nothing about what they are now, for other engines are compared, or otherwise judged.
+    `same` go on as they are; `ending` are gone or not what they were; `anew` are those of them whose past
+    says nothing about what they are now, for other engines are compared, or otherwise judged.
     """
 
     ending: frozenset[str] = frozenset()
@@ -104,8 +104,9 @@ def changes(old: Told, new: Told) -> Changes:
 def steps(old: Told, told: Told, body: Callable[[Spec], bytes]) -> list[Step]:
     """What to tell whom, in order.
 
-    Production first, for it waits for nobody.  Experiments that end are sampled no more, then their copies come
-    to an end and their books are told, and only then does the analysis begin anew, and after it the shadow.
+    Production first, for it waits for nobody.  Experiments that end are sampled no more, then their copies
+    come to an end and their books are told, and only then does the analysis begin anew, and after it the
+    shadow.
     """
     workers = {name_of(worker): body(worker) for worker in told.workers}
     if (old.shadow, old.analysis) == (told.shadow, told.analysis):

@@ -12,20 +12,19 @@ from typing import Any, TextIO
 from config.schema import Config
 from gateway import deployment, tls
 from gateway.children import Child, Stage
-from gateway.columns import SPARE, Columns
 from gateway.columns import Place as Column
-from gateway.compose import Told, compose, places, share_sampled, to_json
+from gateway.compose import Told, compose, engine_tls, places, share_sampled, to_json
 from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
 from gateway.listen import listen, shown
-from gateway.loads import LoadTable
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
 from gateway.probe import Place, ask_all
 from gateway.reload import Reader
 from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
+from gateway.tables import Tables
 from wire.tls import BadTls
 
 _GRACE_BEYOND_DRAIN_S = 3.0
@@ -73,7 +72,11 @@ def serve(
         undo.callback(os.close, mark)
         undo.callback(shutil.rmtree, run_dir, ignore_errors=True)
 
+        tables = Tables(run_dir, config)
+        undo.callback(tables.close)
+
         def composed(plan: Plan, columns: Mapping[Column, int]) -> Told:
+            fleet_slots, key_slots = tables.slots(plan.config)
             return compose(
                 plan.config,
                 secret=secret,
@@ -81,31 +84,28 @@ def serve(
                 version=version,
                 kinds=plan.kinds,
                 columns=columns,
+                fleet_slots=fleet_slots,
+                key_slots=key_slots,
             )
 
-        width = len(places(config)) + SPARE
-        loads = LoadTable.create(run_dir / "loads.bin", config.workers, width)
-        undo.callback(loads.close)
-        columns = Columns(width, loads.is_empty)
-        columns.hold(columns.proposed(places(config)))
-        told = composed(plan, columns.proposed(places(config)))
+        told = composed(plan, tables.columns.proposed(places(config)))
         prepare(config, told)
         fds = [bound.fileno() for bound in listening]
         means = Means(
             composed, lambda told, config: children(told, fds, config), prepare, str(file or "settings")
         )
-        conductor = Conductor(plan, told, columns, means, log)
+        conductor = Conductor(plan, told, tables.columns, means, log)
 
         def read() -> Plan:
             found = config if reread is None else reread()
             return Plan(found, kinds(found))
 
-        reader = Reader(read, file, watch=config.reload == "watched")
+        reader = Reader(read, _files(file, config), watch=config.reload == "watched")
         undo.callback(reader.close)
 
         def died(child: Child) -> None:
             if child.stage is Stage.WORKER:
-                loads.zero(next(w.index for w in told.workers if name_of(w) == child.name))
+                tables.zero(next(w.index for w in told.workers if name_of(w) == child.name))
                 forget_live_gauges(run_dir / "metrics", child.name)
             conductor.died(child, time.monotonic_ns())
 
@@ -124,6 +124,7 @@ def serve(
             for one in reader.take():
                 conductor.read(one, time.monotonic_ns())
             reader.watch = conductor.config.reload == "watched"
+            reader.files = _files(file, conductor.config)
 
         def announce() -> bool:
             try:
@@ -150,6 +151,13 @@ def serve(
         supervisor.watch(reader.fileno(), was_read)
         conductor.conduct(supervisor)
         return supervisor.run()
+
+
+def _files(file: Path | None, config: Config) -> tuple[Path, ...]:
+    """Where the configuration is written."""
+    if file is None:
+        return ()
+    return (file,) if config.keys_file is None else (file, file.parent / config.keys_file)
 
 
 def children(told: Told, fds: list[int], config: Config) -> list[Child]:
@@ -231,7 +239,11 @@ class _Kinds:
         """The kinds of a configuration's arms."""
         arms = [arm for one in config.experiments for arm in (one.control, *one.candidates)]
         places = [
-            Place(arm.engine, None if arm.api_key is None else arm.api_key.get_secret_value())
+            Place(
+                arm.engine,
+                None if arm.api_key is None else arm.api_key.get_secret_value(),
+                engine_tls(arm.tls),
+            )
             for arm in arms
             if arm.engine not in self._known
         ]
@@ -250,7 +262,8 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
     workers = f"{config.workers} worker{'s' if config.workers > 1 else ''}"
     lines = [f"Shadowlane {version}"]
     looked_up = discovery.sources(config).sources
-    lines += [f"  listening on  http://{address}  ({workers})" for address in addresses]
+    scheme = "http" if config.tls is None else "https"
+    lines += [f"  listening on  {scheme}://{address}  ({workers})" for address in addresses]
     lines.append(f"  admin page    http://{admin}/")
     for fleet in config.fleets:
         lines.append(f"  fleet         {fleet.model or '(any model)'}, routed by {fleet.policy.name}")

@@ -112,9 +112,8 @@ class Connection(asyncio.Protocol):
         self._go_on()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self in self._service.connections:  # not so where a TLS handshake came to nothing
-            self._service.connections.discard(self)
-            self._service.doors.leave(self.peer)
+        self._service.connections.discard(self)
+        self._service.doors.leave(self.peer)
         self._is_closing = True
         relay, self._relay = self._relay, None
         if relay is not None:
@@ -159,6 +158,11 @@ class Connection(asyncio.Protocol):
     def awaits_answer(self) -> bool:
         """A whole request, or all an engine takes of it, is with the engine: the silence is the engine's."""
         return self._answering and (self._head is None or self._engine_is_full) and not self._is_closing
+
+    @property
+    def was_made(self) -> bool:
+        """It came about: where a TLS handshake comes to nothing it never does."""
+        return hasattr(self, "_transport")
 
     @property
     def is_halfway(self) -> bool:
@@ -312,7 +316,7 @@ class Connection(asyncio.Protocol):
         self._head = None
         kind, again_s = ("service_unavailable", 1) if event.status == 503 else ("invalid_request_error", None)
         self.refuse(event.status, kind, event.reason, None, request=None, retry_after_s=again_s, close=True)
-        self._close_after_answer()
+        self._close_after_answer(hear_out=reason != "malformed")  # a late client still sends
 
     # What relays do with it
 
@@ -361,14 +365,14 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _close_after_answer(self) -> None:
+    def _close_after_answer(self, *, hear_out: bool = False) -> None:
         """Close, hearing the client out for a moment: closing on unread bytes would reset the answer away."""
         self._is_closing = True
         self._relay = None
         transport = self._transport
         if transport.is_closing():
             return
-        if self.is_unread and transport.can_write_eof():
+        if (hear_out or self.is_unread) and transport.can_write_eof():
             self._pace()
             transport.write_eof()
             self._service.loop.call_later(_LINGER_S, transport.abort)

@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from gateway.access_log import AccessLog
+from gateway.admission.admit import Admission
 from gateway.cors import Cors
 from gateway.doors import Doors
 from gateway.fleet import Engine, Fleets
@@ -53,6 +54,7 @@ class Service:
     uploads: "dict[Connection, tuple[int, int]]" = field(default_factory=dict)
     retries: Retries = field(default_factory=lambda: Retries(random, monotonic()))
     access: AccessLog = field(default_factory=lambda: AccessLog("worker", failures=False, rng=random))
+    admission: Admission | None = None  # None: no keys and no limits
     draining: bool = False
     generation: int = 0  # of the rules by which heads are read
 

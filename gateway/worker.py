@@ -11,9 +11,10 @@ from time import monotonic_ns
 from typing import Any
 
 from gateway.access_log import AccessLog
+from gateway.admission.desk import Desk
 from gateway.drain import drain
 from gateway.entrance import Porter
-from gateway.fleet import Seconds
+from gateway.fleet import Fleet, Fleets, Seconds
 from gateway.lane_link import LaneLink
 from gateway.line import Done
 from gateway.line_writer import LineWriter
@@ -70,7 +71,7 @@ async def serve_worker(
     worker.report()
     await worker.told()
     await tasks.cancel()
-    worker.lineup.close()
+    worker.close()
 
 
 class _Worker:
@@ -115,12 +116,15 @@ class _Worker:
             doors=self._pools.doors,
         )
         self.service.know_clients(spec)
+        self._desk = Desk(loop, run_dir, spec.index, tallies.counts)
+        self.service.admission = self._desk.renew(spec.admission, _by_model(fleets))
         self._lines = LineWriter(loop, _STANDARD_ERROR)
         self.status = StatusLink(loop, str(run_dir / "observations.sock"))
         self._metrics = WorkerMetrics(
             engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
             fleets=[fleet.name for fleet in fleets.fleets],
             experiments=[experiment.name for experiment in self.lane.experiments],
+            keys=_keys(spec),
         )
 
     def renew(self, spec: WorkerSpec) -> None:
@@ -131,6 +135,7 @@ class _Worker:
         service = self.service
         self.certificates.check(spec)
         service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
+        service.admission = self._desk.renew(spec.admission, _by_model(service.fleets))
         service.pools = self.lineup.pools
         service.limits = spec.limits
         service.opened_paths = _opened(spec)
@@ -145,6 +150,7 @@ class _Worker:
             engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
             fleets=[fleet.name for fleet in service.fleets.fleets],
             experiments=[experiment.name for experiment in self.lane.experiments],
+            keys=_keys(spec),
         )
 
     async def tick(self) -> None:
@@ -175,6 +181,11 @@ class _Worker:
             self._lines.write(self.service.access.take())
             await self._lines.finish(_LAST_LINES_S)
 
+    def close(self) -> None:
+        """Let go of what is held, once nothing runs."""
+        self.lineup.close()
+        self._desk.close()
+
     def report(self) -> None:
         """Export what happened since the last time."""
         service, tallies = self.service, self.service.tallies
@@ -198,6 +209,7 @@ class _Worker:
             seconds["ttft", fleet.name] = seen.ttft
             seconds["e2e", fleet.name] = seen.e2e
             seconds["overhead", fleet.name] = seen.overhead
+        self._desk.report(counts, seconds, gauges)
         self._metrics.flush(counts, seconds, gauges)
         service.lane.tell_missed()
         self.status.send(status_frame(service, self._index, monotonic_ns()))
@@ -212,6 +224,14 @@ async def _follow(changes: Changes, worker: _Worker, log: Any) -> None:
             done(told(error))
         else:
             done(None)
+
+
+def _by_model(fleets: Fleets) -> dict[str | None, Fleet]:
+    return {fleet.spec.model: fleet for fleet in fleets.fleets}
+
+
+def _keys(spec: WorkerSpec) -> list[str]:
+    return [] if spec.admission is None else [key.name for key in spec.admission.keys]
 
 
 def _opened(spec: WorkerSpec) -> frozenset[str]:

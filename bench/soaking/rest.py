@@ -87,9 +87,16 @@ class Memory:
         for part, pid in self._pids.items():
             self._samples[part].append((time.monotonic(), procfs.rss_kb(pid) / 1024))
 
-    def growth(self) -> dict[str, tuple[float, float, float]]:
-        """Process -> (MB at the beginning, MB at the end, MB a minute)."""
-        return {part: (found[0][1], found[-1][1], slope(found)) for part, found in self._samples.items()}
+    def growth(self) -> dict[str, tuple[list[float], float]]:
+        """Process -> (MB at the beginning and after each quarter, MB a minute)."""
+        return {
+            part: ([found[at][1] for at in _quarters(len(found))], slope(found))
+            for part, found in self._samples.items()
+        }
+
+
+def _quarters(samples: int) -> list[int]:
+    return [(samples - 1) * n // 4 for n in range(5)]
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> float:

@@ -9,9 +9,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from config import schema
-from config.base import Strict
 from config.explain import keys, nested
 from config.load import load
+from config.strict import Strict
 
 EXAMPLES = Path(schema.__file__).parent / "examples"
 KEYS = {"PRODUCTION_KEY": "sk-production-1", "SPARE_KEY": "sk-spare-2"}

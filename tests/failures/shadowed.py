@@ -5,12 +5,13 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gateway.spec import LimitsSpec, SamplingSpec
 from mirror.spec import ArmSpec
 from tests.mirror.staging import Stage, experiment, shadow
-from tests.support import Engine, Gateway, ask, post, running
+from tests.support import Engine, Gateway, ask, post, running, until
 
 PATH = "/v1/chat/completions"
 
@@ -38,18 +39,18 @@ class Shadowed:
         told = self.stage.analysis.of("books")
         return told[-1] if told else {}
 
-    @property
-    def workers(self) -> int:
-        """How many workers the shadow process hears."""
-        told = [one for one in self.stage.analysis.of("status") if one["process"] == "shadow"]
-        return told[-1]["lane"]["workers"] if told else 0
-
     async def settled(self, admitted: int) -> dict[str, Any]:
         """The books once so many copies are in them and none is open any more."""
         async with asyncio.timeout(30):
             while self.books.get("admitted") != admitted or self.books.get("open"):
                 await asyncio.sleep(0.02)
         return self.books
+
+
+def connections(path: str) -> int:
+    """How many connections a unix socket has accepted that are open, as the kernel lists them."""
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return sum(line.endswith(" " + path) and line.split()[5] == "03" for line in lines)
 
 
 @asynccontextmanager
@@ -73,9 +74,8 @@ async def shadowed(
             gateway.run_dir, told, copy_bytes=copy_bytes, lane_bytes=lane_bytes, **shadow_limits
         ) as stage:
             running_now = Shadowed(gateway, stage)
-            async with asyncio.timeout(30):  # the worker looks for the lane now and then
-                while not running_now.workers:
-                    await asyncio.sleep(0.02)
+            lane = str(gateway.run_dir / "lane.sock")
+            await until(lambda: connections(lane) > 0, 30)  # the worker looks for the lane now and then
             yield running_now
             await stage.analysis.close()  # whose line to the worker would outlive the shadow process
 

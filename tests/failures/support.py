@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgpack
 import uvloop
 
-from tests.support import CHAT, Answered, Peer, ask, post
+from tests.support import CHAT, Answered, Gateway, Peer, ask, post, until
 
 T = TypeVar("T")
 
@@ -67,6 +67,7 @@ class Told:
 
     def __init__(self) -> None:
         self.frames: list[dict[str, Any]] = []
+        self.is_connected = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -83,6 +84,7 @@ async def told(run_dir: Path) -> AsyncIterator[Told]:
     heard = Told()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.is_connected = True
         unpacker = msgpack.Unpacker(max_buffer_size=1 << 28)
         try:
             while data := await reader.read(1 << 16):
@@ -98,3 +100,11 @@ async def told(run_dir: Path) -> AsyncIterator[Told]:
         yield heard
     finally:
         server.close()
+
+
+async def last_counts(gateway: Gateway, heard: Told) -> dict[str, int]:
+    """Stop a gateway that is `told` of and has no more to do: the counts it tells then, not at a tick."""
+    await until(lambda: heard.is_connected)
+    gateway.stop.set()
+    await until(lambda: bool(heard.frames) and bool(heard.frames[-1]["draining"]))
+    return heard.counts

@@ -7,7 +7,7 @@ import pytest
 
 from analysis.measure import measure
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, at_once, number, numbered, run, told
+from tests.failures.support import ask_each, at_once, last_counts, number, numbered, run, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -58,7 +58,7 @@ def test_h01_cut_anywhere_in_the_answer_gives_the_client_the_same_bytes(framing:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             for cut, got in enumerate(await ask_each(gateway.port, len(whole))):
                 assert (got.status, got.is_whole, got.text) == (200, True, BODY), f"cut at byte {cut}"
-            await until(lambda: heard.counts.get("complete") == len(whole))
+            assert (await last_counts(gateway, heard)).get("complete") == len(whole)
 
     run(test())
 
@@ -103,7 +103,7 @@ def test_h01_cut_anywhere_an_answer_that_ends_in_single_bytes_is_counted_complet
     async def test() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             assert all(got.text == body for got in await ask_each(gateway.port, 8))
-            await until(lambda: heard.counts.get("requests") == 8)
+            assert (await last_counts(gateway, heard)).get("requests") == 8
             assert heard.counts.get("complete") == 8
 
     run(test())

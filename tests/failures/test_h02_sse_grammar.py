@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, number, numbered, run, told
+from tests.failures.support import ask_each, last_counts, number, numbered, run, told
 from tests.support import CHAT, FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Engine, Peer, chunk, running, until
 
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
@@ -43,7 +43,7 @@ def test_h02_sse_grammar_in_every_spelling_is_relayed_untouched_and_complete(tog
             got = await ask_each(gateway.port, len(streams))
             assert [one.text for one in got] == [b"".join(stream) for stream in streams]
             assert all(one.is_whole and one.status == 200 for one in got)
-            await until(lambda: heard.counts.get("complete") == len(streams))
+            assert (await last_counts(gateway, heard)).get("complete") == len(streams)
 
     run(test())
 

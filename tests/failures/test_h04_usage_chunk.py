@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from analysis.measure import measure
+from gateway.usage import Usage
+from gateway.usage import usage as usage_of
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, number, run, told
-from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running, until
+from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running
 
 
 def usage(prompt: int | None, completion: int | None, **more: Any) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def test_h04_usage_chunk_in_every_style_is_passed_on_as_it_is_and_complete(done:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             for got, sent in zip(await ask_each(gateway.port, len(cases)), cases, strict=True):
                 assert got.is_whole and got.text == b"".join(sent)
-            await until(lambda: heard.counts.get("complete") == len(cases))
+            assert (await last_counts(gateway, heard)).get("complete") == len(cases)
 
     run(test())
 
@@ -126,6 +128,15 @@ def test_h04_usage_chunk_in_every_style_gives_the_last_count_once(done: bool, tm
             assert measured is not None and measured.fault is None and measured.completion_tokens == 7
 
     run(test())
+
+
+@ended
+@pytest.mark.parametrize("style", STYLES)
+def test_h04_usage_chunk_in_every_style_is_what_the_gateway_books(style: str, done: bool) -> None:
+    """The gateway's own count: the engine's last word, and where it says none, none."""
+    payloads, (prompt, completion, cached, source) = STYLES[style]
+    said = Usage(prompt, cached, completion) if source == "usage" else None
+    assert usage_of(stream(payloads, done)[-4:], True) == said
 
 
 OTHERS: dict[str, list[Any]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from analysis.transcript import ToolCall
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, number, run, told
-from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running, until
+from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running
 
 Delta = tuple[int, dict[str, Any]]  # a choice's index and what it says
 
@@ -63,7 +63,7 @@ def test_h05_choices_and_tools_are_relayed_unchanged() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             for got, sent in zip(await ask_each(gateway.port, len(cases)), cases, strict=True):
                 assert got.is_whole and got.text == b"".join(sent)
-            await until(lambda: heard.counts.get("complete") == len(cases))
+            assert (await last_counts(gateway, heard)).get("complete") == len(cases)
 
     run(test())
 

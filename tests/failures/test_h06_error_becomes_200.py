@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.failures.support import NOT_STREAMED, ask_each, number, run, told
-from tests.support import CHAT, LAST, Engine, Peer, chunk, running, until
+from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, run, told
+from tests.support import CHAT, LAST, Engine, Peer, chunk, running
 
 BODY = json.dumps({"error": {"message": "zu lang: 한 🙂", "code": 1}}, ensure_ascii=False).encode()
 FIELDS = b"Retry-After: 7\r\nx-ratelimit-remaining-requests: 0\r\nx-should-retry: false\r\n"
@@ -58,7 +58,7 @@ def test_h06_error_becomes_200_for_no_status_and_no_form(form: str) -> None:
                     assert got.header("content-type") == content_type
                     assert got.header("retry-after") == ["7"] and got.header("x-should-retry") == ["false"]
                     assert got.header("x-ratelimit-remaining-requests") == ["0"]
-            await until(lambda: heard.counts.get("requests") == 2 * len(STATUSES))
+            assert (await last_counts(gateway, heard)).get("requests") == 2 * len(STATUSES)
             assert (heard.counts["client_error"], heard.counts["engine_error"]) == (200, 200)
 
     run(test())

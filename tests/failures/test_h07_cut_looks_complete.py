@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.failures.support import NOT_STREAMED, ask_each, number, reset, run, told
+from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, reset, run, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -23,7 +23,6 @@ from tests.support import (
     json_answer,
     post,
     running,
-    until,
 )
 
 EVENTS = [f"data: {one}\n\n".encode() for one in (ROLE, TOKEN.replace("tok", "é🙂"), TOKEN, FINISH, "[DONE]")]
@@ -85,7 +84,7 @@ def test_h07_cut_looks_complete_at_no_byte_of_an_event_stream(ending: str, start
                         assert refused(got) and cut < len(head) - 2, cut
                 else:
                     assert relayed_before_the_error(got) == payload_of(whole[len(SSE_HEAD) : cut]), cut
-            await until(lambda: heard.counts.get("cut") == len(whole))
+            assert (await last_counts(gateway, heard)).get("cut") == len(whole)
             assert "complete" not in heard.counts and gateway.loads.totals(0) == (0, 0)
 
     run(test())
@@ -150,7 +149,7 @@ def test_h07_cut_looks_complete_at_no_byte_of_any_other_answer(ending: str, kind
                 else:
                     assert got.status == 200 and not got.is_whole, cut
                     assert body.startswith(got.text) and b"upstream_cut" not in got.raw, cut
-            await until(lambda: heard.counts.get("cut") == len(whole))
+            assert (await last_counts(gateway, heard)).get("cut") == len(whole)
 
     run(test())
 

@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import ask_each, number, run, told
-from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Answered, Engine, Peer, chunk, running, until
+from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Answered, Engine, Peer, chunk, running
 
 
 def data(payload: str) -> bytes:
@@ -60,7 +60,7 @@ def test_h08_error_event_in_200_is_relayed_unchanged_and_counted_wherever_it_sta
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             for case, got in enumerate(await ask_each(gateway.port, len(CASES))):
                 assert (got.status, got.is_whole, got.text) == (200, True, b"".join(sent(case))), CASES[case]
-            await until(lambda: heard.counts.get("requests") == len(CASES))
+            assert (await last_counts(gateway, heard)).get("requests") == len(CASES)
             assert heard.counts.get("error_event") == len(CASES), heard.counts
 
     run(test())
@@ -82,7 +82,7 @@ def test_h08_error_event_in_200_is_counted_however_much_follows() -> None:
     async def test() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await ask_each(gateway.port, 8)
-            await until(lambda: heard.counts.get("requests") == 8)
+            assert (await last_counts(gateway, heard)).get("requests") == 8
             assert heard.counts.get("error_event") == 8, heard.counts
 
     run(test())
@@ -99,7 +99,7 @@ def test_h08_error_event_in_200_what_a_text_says_of_errors_is_none() -> None:
     async def test() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await ask_each(gateway.port, len(texts))
-            await until(lambda: heard.counts.get("complete") == len(texts))
+            assert (await last_counts(gateway, heard)).get("complete") == len(texts)
 
     run(test())
 
@@ -124,6 +124,6 @@ def test_h08_error_event_in_200_before_an_engine_that_hangs_ends_with_the_idle_l
             answered = await ask_each(gateway.port, len(cases))
             assert all(right(case, got) for case, got in enumerate(answered))
             assert gateway.inflight() == 0
-            await until(lambda: heard.counts.get("timeout") == len(cases))
+            assert (await last_counts(gateway, heard)).get("timeout") == len(cases)
 
     run(test())

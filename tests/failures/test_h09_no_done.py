@@ -6,8 +6,8 @@ from itertools import product
 import pytest
 
 from gateway.outcome import Outcome, outcome
-from tests.failures.support import ask_each, number, run, told
-from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Engine, Peer, chunk, running, until
+from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Engine, Peer, chunk, running
 from wire.upstream import Ending
 
 # Streams of each protocol: what they say, and how they say why they stopped.
@@ -77,7 +77,7 @@ def test_h09_no_done_is_relayed_as_it_is_and_called_what_it_is() -> None:
             for case, got in enumerate(await ask_each(gateway.port, len(CASES))):
                 assert (got.status, got.is_whole, got.text) == (200, True, b"".join(sent(case))), CASES[case]
             truncated = sum(not finishes and not done for _, _, finishes, done in CASES)
-            await until(lambda: heard.counts.get("requests") == len(CASES))
+            assert (await last_counts(gateway, heard)).get("requests") == len(CASES)
             assert heard.counts.get("truncated") == truncated, heard.counts
             assert heard.counts.get("complete") == len(CASES) - truncated
 
@@ -112,7 +112,7 @@ def test_h09_no_done_what_a_text_says_is_no_end() -> None:
     async def test() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await ask_each(gateway.port, len(NO_ENDS))
-            await until(lambda: heard.counts.get("requests") == len(NO_ENDS))
+            assert (await last_counts(gateway, heard)).get("requests") == len(NO_ENDS)
             assert heard.counts.get("truncated") == len(NO_ENDS), heard.counts
 
     run(test())
@@ -137,7 +137,7 @@ def test_h09_no_done_a_reason_holds_however_many_reads_follow_it() -> None:
     async def test() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await ask_each(gateway.port, 12)
-            await until(lambda: heard.counts.get("requests") == 12)
+            assert (await last_counts(gateway, heard)).get("requests") == 12
             assert heard.counts.get("complete") == 12, heard.counts
 
     run(test())

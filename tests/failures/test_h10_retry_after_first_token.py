@@ -14,6 +14,7 @@ from tests.failures.support import (
     PATH,
     ask_each,
     at_once,
+    last_counts,
     number,
     numbered,
     reset,
@@ -36,7 +37,6 @@ from tests.support import (
     post,
     running,
     streams,
-    until,
 )
 
 
@@ -104,7 +104,7 @@ def test_h10_retry_after_first_token_never_happens() -> None:
                 assert got.is_whole == engines_own_end, cases[case]
             asked = Counter(map(number, (*engines[0].asked, *engines[1].asked)))
             assert asked == Counter(range(len(cases)))
-            await until(lambda: heard.counts.get("requests") == len(cases))
+            assert (await last_counts(gateway, heard)).get("requests") == len(cases)
             assert heard.counts["retried"] == 0
             assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0)
 
@@ -219,7 +219,7 @@ def test_h10_retry_when_nobody_listens_at_the_first_engine() -> None:
             for _ in range(6):
                 got = await ask(gateway.port, post())
                 assert got.status == 200 and got.text.count(b"tok") == 1
-            await until(lambda: heard.counts.get("retried", 0) > 0)
+            assert (await last_counts(gateway, heard)).get("retried", 0) > 0
 
     run(test())
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, number, numbered, run, told
+from tests.failures.support import NOT_STREAMED, at_once, last_counts, number, numbered, run, told
 from tests.support import (
     FINISH,
     LAST,
@@ -19,7 +19,6 @@ from tests.support import (
     json_answer,
     parse,
     running,
-    until,
 )
 
 # Every limit there is, far below what the answers take; they are looked at once a second.
@@ -124,6 +123,6 @@ def test_h11_total_timeout_there_is_none() -> None:
             assert got[0].text.count(b"tok") == STEPS and got[2].text.count(b": still here") == STEPS
             assert got[3].body == got[4].text == b"x" * STEPS
             assert got[5].body == NOT_STREAMED and len(got[6].text) > STEPS * 1_000_000
-            await until(lambda: heard.counts.get("complete") == len(scripts))
+            assert (await last_counts(gateway, heard)).get("complete") == len(scripts)
 
     run(test())

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import PATH, ask_each, at_once, number, run, told
+from tests.failures.support import PATH, ask_each, at_once, last_counts, number, run, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -81,7 +81,7 @@ def test_h12_silent_engine_at_whatever_point_it_falls_silent_the_client_is_told(
                 if said in WITH_A_TOKEN:
                     assert got.text.count(b"tok") == 1
             assert gateway.loads.totals(0) == (0, 0)
-            await until(lambda: heard.counts.get("timeout") == len(SAID))
+            assert (await last_counts(gateway, heard)).get("timeout") == len(SAID)
 
     run(test())
 
@@ -101,7 +101,7 @@ def test_h12_silent_engine_comments_are_no_token_and_do_not_put_off_its_limit() 
         async with running(Engine(script), limits=limits) as gateway, told(gateway.run_dir) as heard:
             for got in await ask_each(gateway.port, len(alive)):
                 assert not got.is_whole and b"upstream_cut" in got.text
-            await until(lambda: heard.counts.get("timeout") == len(alive))
+            assert (await last_counts(gateway, heard)).get("timeout") == len(alive)
 
     run(test())
 

@@ -12,6 +12,7 @@ from random import random
 
 import pytest
 
+from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from tests.failures.support import Told, at_once, run, told
 from tests.support import (
     FINISH,
@@ -38,6 +39,15 @@ def question(beginning: str, n: int = 0, size: int = 8_000) -> bytes:
         {"role": "user", "content": f"Question {n}?"},
     ]
     return post(json.dumps({"model": "m", "stream": True, "messages": messages}).encode())
+
+
+async def probed_often(engines: list[Engine]) -> list[FleetSpec]:
+    """A fleet of these whose engines are found gone, and back, in a tenth of the usual time."""
+    for engine in engines:
+        await engine.start()
+    specs = tuple(EngineSpec(n, engine.url, kind="vllm") for n, engine in enumerate(engines))
+    health = HealthSpec(probe_every_s=0.2)
+    return [FleetSpec(None, (), True, specs, "prefix_cost", health=health)]
 
 
 async def holder(gateway: Gateway, engines: list[Engine], beginning: str) -> int:
@@ -79,7 +89,11 @@ def test_h29_kv_events_gap_an_engine_that_was_gone_is_credited_with_nothing(foun
 
     async def test() -> None:
         engines = [Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))]
-        async with running(*engines, policy="prefix_cost") as gateway, told(gateway.run_dir) as status:
+        fleets = await probed_often(engines) if found is found_gone_by_probes else None
+        async with (
+            running(*engines, fleets=fleets, policy="prefix_cost") as gateway,
+            told(gateway.run_dir) as status,
+        ):
             names = [f"beginning {n}" for n in range(20)]
             held = {name: await holder(gateway, engines, name) for name in names}
             again = {name: await holder(gateway, engines, name) for name in names}
@@ -106,7 +120,7 @@ def test_h29_kv_events_gap_losing_what_was_known_fails_no_request() -> None:
 
     async def test() -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
-        async with running(*engines, policy="prefix_cost") as gateway:
+        async with running(*engines, fleets=await probed_often(engines)) as gateway:
             for turn, engine in enumerate(engines[:2]):
                 asked = [question(f"beginning {n % 7}", turn) for n in range(30)]
                 assert {got.status for got in await at_once(ask(gateway.port, one) for one in asked)} == {200}

@@ -1,20 +1,20 @@
-"""H31 fleet-changes: engines come and go under running streams; nobody is cut, or sent where none is ready."""
+"""H31 fleet-changes: engines come and go under running streams; nobody is cut, or sent to the unready."""
 
 import asyncio
 import gc
 import os
 import socket
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
-import uvloop
 
 from gateway.fleet import Engine as Known
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.gateway.whole import begin, with_engines
 from tests.support import (
     FINISH,
     LAST,
@@ -73,11 +73,11 @@ def later(answer: Coroutine[Any, Any, Answered]) -> "asyncio.Task[Answered]":
 
 
 def test_streams_at_an_engine_that_is_taken_out_end_as_they_would_have_and_it_gets_no_new_request() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         stage = Stage()
         old, stays = stage.engine("old"), streams(TOKEN, FINISH)
         other = Engine(stays)
-        await other.start()
+        await begin(stack, other)
         async with running(old) as gateway:
             asked = [later(ask(gateway.port, post())) for _ in range(STREAMS)]
             await until(lambda: len(old.asked) == STREAMS)
@@ -95,9 +95,8 @@ def test_streams_at_an_engine_that_is_taken_out_end_as_they_would_have_and_it_ge
                 assert answer.status == 200 and answer.is_whole and answer.text.endswith(b"data: [DONE]\n\n")
                 assert answer.text.count(b"old") == 2
             await until(lambda: gateway.inflight(0) == 0)
-        await other.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 async def until_served_by(gateway: Gateway, engine: Engine) -> None:
@@ -112,10 +111,10 @@ async def until_served_by(gateway: Gateway, engine: Engine) -> None:
 
 
 def test_an_engine_taken_out_has_a_bounded_time_and_its_streams_then_end_visibly() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         stage = Stage()
         old, other = stage.engine("old"), Engine(streams(TOKEN, FINISH))
-        await other.start()
+        await begin(stack, other)
         async with running(old, limits=LimitsSpec(drain_s=5.0, leaving_s=0.5)) as gateway:
             asked = later(ask(gateway.port, post()))
             await until(lambda: len(old.asked) == 1)
@@ -124,13 +123,12 @@ def test_an_engine_taken_out_has_a_bounded_time_and_its_streams_then_end_visibly
             assert not answer.is_whole
             assert b'"upstream_cut"' in answer.text and b"stopped using this engine" in answer.text
             await until(lambda: gateway.inflight(0) == 0)
-        await other.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_an_engine_that_is_added_is_used_only_after_it_was_heard_and_then_within_five_seconds() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         first = Engine(streams(TOKEN, FINISH))
         with socket.create_server(("127.0.0.1", 0)) as held:
             port = held.getsockname()[1]
@@ -141,21 +139,20 @@ def test_an_engine_that_is_added_is_used_only_after_it_was_heard_and_then_within
                 answer = await ask(gateway.port, post())
                 assert answer.status == 200 and answer.is_whole
             assert len(first.asked) == 30
-            await late.start()
+            await begin(stack, late)
             async with asyncio.timeout(5):
                 while not late.asked:
                     assert (await ask(gateway.port, post())).status == 200
                     await asyncio.sleep(0.05)
-        await late.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_an_engine_that_answers_its_port_but_not_its_probe_is_not_used_yet() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         first, loading = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
         loading.probe_status = "503 Service Unavailable"
-        await loading.start()
+        await begin(stack, loading)
         async with running(first, policy="round_robin") as gateway:
             assert await gateway.renew(fleets=fleet((0, first), (1, loading), policy="round_robin")) is None
             for _ in range(20):
@@ -166,18 +163,17 @@ def test_an_engine_that_answers_its_port_but_not_its_probe_is_not_used_yet() -> 
                 while not loading.asked:
                     assert (await ask(gateway.port, post())).status == 200
                     await asyncio.sleep(0.05)
-        await loading.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_replacing_every_engine_at_once_fails_no_request() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         old = [Engine(streams(TOKEN, FINISH)) for _ in range(2)]
         new = [Engine(streams(TOKEN, FINISH)) for _ in range(2)]
         for engine in new:
             engine.probe_status = "503 Service Unavailable"  # they load a model first
-            await engine.start()
+        await begin(stack, *new)
         async with running(*old) as gateway:
             ends = asyncio.Event()
             answers: list[int] = []
@@ -201,10 +197,8 @@ def test_replacing_every_engine_at_once_fails_no_request() -> None:
             await clients
             assert set(answers) == {200}
             assert sum(len(engine.asked) for engine in old) <= served + 4
-        for engine in new:
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def conversations(n: int) -> Iterator[bytes]:
@@ -217,10 +211,9 @@ def conversations(n: int) -> Iterator[bytes]:
 def test_one_engine_more_moves_few_conversations_and_one_less_only_its_own() -> None:
     """Four engines hold the conversations; a fifth comes, and takes what is new, not what others hold."""
 
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(5)]
-        for engine in engines:
-            await engine.start()
+        await begin(stack, *engines)
         talks = list(conversations(40))
         holders: dict[bytes, Engine] = {}
 
@@ -246,10 +239,8 @@ def test_one_engine_more_moves_few_conversations_and_one_less_only_its_own() -> 
             assert lost
             assert await gateway.renew(fleets=fleet(*numbered[1:], policy="prefix_cost")) is None
             assert await turn(gateway) == lost
-        for engine in engines:
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 @asynccontextmanager
@@ -265,7 +256,7 @@ async def on_six(engine: Engine) -> AsyncIterator[int]:
 
 
 def test_an_engine_with_an_ipv6_address_is_added_and_named_in_brackets() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         first, six = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
         try:
             stage = on_six(six)
@@ -286,11 +277,11 @@ def test_an_engine_with_an_ipv6_address_is_added_and_named_in_brackets() -> None
         finally:
             await stage.__aexit__(None, None, None)
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_key_that_changes_is_sent_from_the_next_request_on_and_the_engine_is_not_new_by_that() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engine = Engine(streams(TOKEN, FINISH))
         async with running(engine) as gateway:
             for key in ("one", "two"):
@@ -300,11 +291,11 @@ def test_a_key_that_changes_is_sent_from_the_next_request_on_and_the_engine_is_n
                 sent = {name.lower(): value for name, value in engine.asked[-1].headers}
                 assert sent["authorization"] == f"Bearer {key}"
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_policy_that_cannot_be_built_changes_nothing() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engine = Engine(streams(TOKEN, FINISH))
         async with running(engine) as gateway:
             good = gateway.spec.fleets
@@ -315,25 +306,24 @@ def test_a_policy_that_cannot_be_built_changes_nothing() -> None:
             assert await gateway.renew(fleets=good) is None
             assert (await ask(gateway.port, post())).status == 200
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_an_engine_that_goes_down_is_told_of_so_that_its_name_is_looked_up_again() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engine = Engine(streams(TOKEN, FINISH))
         async with running(engine) as gateway:
             assert (await ask(gateway.port, post())).status == 200
             await engine.stop()
             await until(lambda: gateway.unreached == ["default"], 20)
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_hundred_changes_leave_no_descriptor_and_no_task_behind() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
-        for engine in engines:
-            await engine.start()
+        await begin(stack, *engines)
         async with running(engines[0]) as gateway:
 
             async def change(turn: int) -> None:
@@ -350,7 +340,5 @@ def test_a_hundred_changes_leave_no_descriptor_and_no_task_behind() -> None:
                 await change(turn)
             await until(lambda: descriptors() <= before[0] + 2 and len(asyncio.all_tasks()) <= before[1], 20)
             await until(lambda: objects(Pool) <= 4 and objects(Known) <= 4, 10)
-        for engine in engines:
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)

@@ -4,14 +4,15 @@ import asyncio
 import json
 import os
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
+from gateway.admission.keys import hashed
 from gateway.spec import LimitsSpec
-from tests.gateway.whole import Whole, put, serving
+from tests.gateway.whole import Whole, begin, put, serving, with_engines
 from tests.support import (
     FINISH,
     LAST,
@@ -62,11 +63,6 @@ async def slow_streams(slow: Slow, port: int) -> "list[asyncio.Task[Answered]]":
     return asked
 
 
-async def started(*engines: Engine) -> None:
-    for engine in engines:
-        await engine.start()
-
-
 def settings(*engines: Engine, **more: Any) -> dict[str, Any]:
     return {"fleets": [{"model": "m", "engines": [{"url": e.url, "kind": "vllm"} for e in engines]}], **more}
 
@@ -85,9 +81,9 @@ BROKEN = [
 
 
 def test_every_bad_config_is_refused_shown_and_forgotten_and_the_good_one_serves_on(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow = Slow()
-        await started(slow.engine)
+        await begin(stack, slow.engine)
         async with serving(tmp_path, settings(slow.engine)) as whole:
             asked = await slow_streams(slow, whole.port)
             good = whole.file.read_text()
@@ -109,9 +105,8 @@ def test_every_bad_config_is_refused_shown_and_forgotten_and_the_good_one_serves
             assert await whole.metric("shadowlane_config_generation") == 1
             slow.go_on.set()
             assert all(answer.is_whole for answer in await asyncio.gather(*asked))
-        await slow.engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 @pytest.mark.parametrize(
@@ -128,27 +123,26 @@ def test_every_bad_config_is_refused_shown_and_forgotten_and_the_good_one_serves
 def test_what_only_a_restart_can_change_is_refused_by_name_with_the_remedy(
     tmp_path: Path, key: str, value: object
 ) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engine = Engine(streams(TOKEN, FINISH))
-        await started(engine)
+        await begin(stack, engine)
         async with serving(tmp_path, settings(engine)) as whole:
             whole.write(**{key: value})
             status, said = await whole.reload()
             message = said["error"]["message"]
             assert status == 422 and f": {key}" in message and "restart to change it" in message
             assert (await ask(whole.port, post())).status == 200
-        await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_streams_run_on_over_a_reload_of_everything(tmp_path: Path) -> None:
     """Engines, aliases, limits, policy and experiments change at once, by a signal, under running streams."""
 
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow, other = Slow(), Engine(streams(TOKEN, FINISH))
         arms = [Engine(streams(TOKEN, FINISH)) for _ in range(2)]
-        await started(slow.engine, other, *arms)
+        await begin(stack, slow.engine, other, *arms)
         async with serving(tmp_path, settings(slow.engine, workers=2)) as whole:
             asked = await slow_streams(slow, whole.port)
             whole.write(
@@ -185,16 +179,14 @@ def test_streams_run_on_over_a_reload_of_everything(tmp_path: Path) -> None:
             slow.go_on.set()
             for done in await asyncio.gather(*asked):
                 assert done.status == 200 and done.is_whole and done.text.endswith(b"[DONE]\n\n")
-        for engine in (slow.engine, other, *arms):
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_watched_file_is_taken_when_it_is_replaced_written_to_or_its_link_is_turned(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(4)]
-        await started(*engines)
+        await begin(stack, *engines)
         async with serving(tmp_path, settings(engines[0], reload="watched")) as whole:
 
             async def served_by(engine: Engine) -> None:
@@ -220,16 +212,49 @@ def test_a_watched_file_is_taken_when_it_is_replaced_written_to_or_its_link_is_t
             link.symlink_to(folder / "shadowlane.yaml")
             link.rename(whole.file)
             await served_by(engines[3])
-        for engine in engines:
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
+
+
+def test_keys_in_their_own_file_are_watched_too_and_bad_ones_refused(tmp_path: Path) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        engine = Engine(streams(TOKEN, FINISH))
+        await begin(stack, engine)
+        keys = tmp_path / "keys.yaml"
+
+        def written(*names: str) -> None:
+            hashes = [{"name": name, "hash": hashed(f"sk-{name}")} for name in names]
+            put(keys, json.dumps({"keys": hashes}))
+
+        async def config(whole: Whole, **expected: object) -> None:
+            async with asyncio.timeout(20):
+                while True:
+                    found = (await whole.status())["config"]
+                    if all(found[name] == value for name, value in expected.items()):
+                        return
+                    await asyncio.sleep(0.1)
+
+        written("one")
+        more = {"keys_file": "keys.yaml", "reload": "watched", "admission": {"anonymous": True}}
+        async with serving(tmp_path, settings(engine, **more)) as whole:
+            written("one", "two")
+            await config(whole, generation=2, error=None, trouble={})
+            put(keys, '{"keys": [{"name": "one"}]}')
+            async with asyncio.timeout(20):
+                while (await whole.status())["config"]["error"] is None:
+                    await asyncio.sleep(0.1)
+            assert "keys.yaml" in (await whole.status())["config"]["error"]
+            written("one", "two")
+            await config(whole, generation=2, error=None, trouble={})
+            assert (await ask(whole.port, post())).status == 200
+
+    with_engines(test)
 
 
 def test_a_worker_that_dies_comes_back_with_the_configuration_in_use(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         old, new = Engine(streams(TOKEN, FINISH)), Engine(streams(TOKEN, FINISH))
-        await started(old, new)
+        await begin(stack, old, new)
         async with serving(tmp_path, settings(old)) as whole:
             whole.write(**settings(new))
             assert (await whole.reload())[0] == 200
@@ -241,16 +266,14 @@ def test_a_worker_that_dies_comes_back_with_the_configuration_in_use(tmp_path: P
             before = len(old.asked)
             assert (await ask(whole.port, post())).status == 200
             assert new.asked and len(old.asked) == before
-        for engine in (old, new):
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_another_sites_page_cannot_have_the_configuration_read(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engine = Engine(streams(TOKEN, FINISH))
-        await started(engine)
+        await begin(stack, engine)
         async with serving(tmp_path, settings(engine)) as whole:
             for headers in ({"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
                 async with whole.http.post(whole.admin + "/api/reload", headers=headers) as answer:
@@ -265,15 +288,14 @@ def test_another_sites_page_cannot_have_the_configuration_read(tmp_path: Path) -
             ours = {"Origin": whole.admin, "Sec-Fetch-Site": "same-origin"}
             async with whole.http.post(whole.admin + "/api/reload", headers=ours) as answer:
                 assert answer.status == 200
-        await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_hundred_reloads_leave_no_descriptor_thread_or_process_behind(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
-        await started(*engines)
+        await begin(stack, *engines)
 
         def more(now: dict[str, tuple[int, int]], before: dict[str, tuple[int, int]]) -> bool:
             return any(n[0] > before[name][0] + 2 or n[1] > before[name][1] for name, n in now.items())
@@ -304,10 +326,8 @@ def test_a_hundred_reloads_leave_no_descriptor_thread_or_process_behind(tmp_path
                 while more(used(whole), before):
                     await asyncio.sleep(0.2)
             assert used(whole).keys() == before.keys()
-        for engine in engines:
-            await engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 # The end
@@ -316,9 +336,9 @@ def test_a_hundred_reloads_leave_no_descriptor_thread_or_process_behind(tmp_path
 def test_at_a_stop_it_is_not_ready_at_once_serves_on_for_the_delay_and_finishes_what_runs(
     tmp_path: Path,
 ) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow = Slow()
-        await started(slow.engine)
+        await begin(stack, slow.engine)
         limits = {"drain_delay_s": 3, "drain_s": 30}
         async with serving(tmp_path, settings(slow.engine, limits=limits)) as whole:
             asked = await slow_streams(slow, whole.port)
@@ -352,15 +372,14 @@ def test_at_a_stop_it_is_not_ready_at_once_serves_on_for_the_delay_and_finishes_
             for done in await asyncio.gather(*asked):
                 assert done.status == 200 and done.is_whole and done.text.endswith(b"[DONE]\n\n")
             assert await whole.ended() == 0
-        await slow.engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_streams_that_outlast_the_stop_end_in_an_error_event_and_never_cleanly() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow = Slow()
-        await started(slow.engine)
+        await begin(stack, slow.engine)
         async with running(slow.engine, limits=LimitsSpec(drain_s=0.5)) as gateway:
             asked = await slow_streams(slow, gateway.port)
             old = later(ask(gateway.port, post(SLOW).replace(b"HTTP/1.1", b"HTTP/1.0"), 60))
@@ -373,13 +392,12 @@ def test_streams_that_outlast_the_stop_end_in_an_error_event_and_never_cleanly()
                 assert "the gateway stopped" in error["message"]
             assert b"[DONE]" not in (await old).body
             assert gateway.inflight() == 0
-        await slow.engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_request_without_an_answer_yet_is_told_503_at_the_end_of_the_stop() -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         never = asyncio.Event()
 
         async def silent(peer: Peer) -> None:
@@ -395,14 +413,14 @@ def test_a_request_without_an_answer_yet_is_told_503_at_the_end_of_the_stop() ->
             assert len(engine.asked) + len(other.asked) == STREAMS  # none was sent to another engine now
             never.set()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_an_answer_still_being_read_at_the_stop_is_not_cut_short() -> None:
     """The engine has said all, the client has not read all: the connection closes behind that."""
     size = 8 << 20
 
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % size
 
         async def large(peer: Peer) -> None:
@@ -421,13 +439,13 @@ def test_an_answer_still_being_read_at_the_stop_is_not_cut_short() -> None:
             writer.close()
             assert got == size
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_second_signal_ends_streams_at_once(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow = Slow()
-        await started(slow.engine)
+        await begin(stack, slow.engine)
         async with serving(tmp_path, settings(slow.engine, limits={"drain_s": 600})) as whole:
             asked = await slow_streams(slow, whole.port)
             whole.kill(signal.SIGTERM)
@@ -437,13 +455,12 @@ def test_a_second_signal_ends_streams_at_once(tmp_path: Path) -> None:
             whole.kill(signal.SIGTERM)
             assert await whole.ended(20) in (0, 1)
             assert not any(answer.is_whole for answer in await asyncio.gather(*asked))
-        await slow.engine.stop()
 
-    uvloop.run(test())
+    with_engines(test)
 
 
 def test_a_hundred_and_fifty_streams_run_at_once(tmp_path: Path) -> None:
-    async def test() -> None:
+    async def test(stack: AsyncExitStack) -> None:
         slow = Slow()
         async with running(slow.engine) as gateway:
             asked = [later(ask(gateway.port, post(SLOW), 60)) for _ in range(150)]
@@ -451,4 +468,4 @@ def test_a_hundred_and_fifty_streams_run_at_once(tmp_path: Path) -> None:
             slow.go_on.set()
             assert all(answer.is_whole for answer in await asyncio.gather(*asked))
 
-    uvloop.run(test())
+    with_engines(test)

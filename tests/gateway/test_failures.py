@@ -12,7 +12,6 @@ from tests.support import (
     CHAT,
     FINISH,
     LAST,
-    SSE_HEAD,
     TOKEN,
     Answered,
     Engine,
@@ -20,13 +19,11 @@ from tests.support import (
     answers,
     ask,
     chunk,
-    event,
     json_answer,
     parse,
     post,
     running,
     streams,
-    until,
 )
 
 NOT_STREAMED = CHAT.replace(b"true", b"false")
@@ -210,27 +207,5 @@ def test_an_answer_framed_by_its_connections_end_reaches_the_client_whole() -> N
     async def test() -> None:
         got = await through(Engine(script), post(NOT_STREAMED))
         assert got.is_whole and got.text == b"one two"
-
-    run(test())
-
-
-def test_h40_a_drain_finishes_what_runs_and_takes_nothing_new() -> None:
-    async def test() -> None:
-        go_on = asyncio.Event()
-
-        async def script(peer: Peer) -> None:
-            await peer.send(SSE_HEAD, event(TOKEN))
-            await go_on.wait()
-            await peer.send(event(FINISH), LAST)
-
-        engine = Engine(script)
-        async with running(engine) as gateway:
-            running_request = asyncio.get_running_loop().create_task(ask(gateway.port, post(close=False)))
-            await until(lambda: bool(engine.asked))
-            gateway.stop.set()
-            await asyncio.sleep(0.1)
-            go_on.set()
-            got = await running_request
-            assert got.is_whole and b"finish_reason" in got.text
 
     run(test())

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import uvloop
+
+from tests.support import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -74,6 +77,23 @@ class Whole:
 
     async def ended(self, timeout_s: float = 60) -> int:
         return await asyncio.wait_for(self.process.wait(), timeout_s)
+
+
+def with_engines(test: Callable[[AsyncExitStack], Coroutine[Any, Any, None]]) -> None:
+    """Run a test; engines it has begun are stopped, however it ends: a loop cannot be closed over them."""
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            await test(stack)
+
+    uvloop.run(run())
+
+
+async def begin(stack: AsyncExitStack, *engines: Engine) -> None:
+    """Start engines that stop with the test."""
+    for engine in engines:
+        stack.push_async_callback(engine.stop)
+        await engine.start()
 
 
 def put(file: Path, text: str) -> None:
