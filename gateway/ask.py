@@ -1,4 +1,4 @@
-"""What a request's head asks for, worked out once for all requests of a connection that have the same head."""
+"""What a request's head asks for, worked out once for all requests of a connection with the same head."""
 
 from gateway import decode_body, head, model_name, paths
 from gateway.request_id import request_id
