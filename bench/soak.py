@@ -135,12 +135,11 @@ def is_flat(memory: rest.Memory, seconds: float) -> bool:
         bound = "no bound"
         course = ", ".join(f"{size:.1f}" for size in sizes)
         if part in rest.DATA_PLANE:
-            kept = (
-                sizes[-1] - sizes[0] <= MB_IN_A_SHORT_RUN if seconds < SHORT_S else mb_a_minute <= MB_A_MINUTE
-            )
-            flat &= kept
-            limit = f"{MB_IN_A_SHORT_RUN:g} MB" if seconds < SHORT_S else f"{MB_A_MINUTE:g} MB a minute"
-            bound = f"at most {limit}: {'holds' if kept else 'does not hold'}"
+            grown, most, unit = mb_a_minute, MB_A_MINUTE, "MB a minute"
+            if seconds < SHORT_S:
+                grown, most, unit = sizes[-1] - sizes[0], MB_IN_A_SHORT_RUN, "MB"
+            flat &= grown <= most
+            bound = f"at most {most:g} {unit}: {'holds' if grown <= most else 'does not hold'}"
         print(f"memory of {part}: {course} MB, {mb_a_minute:+.2f} MB a minute; {bound}")
     return flat
 

@@ -56,7 +56,6 @@ class Stage:
     def __init__(self, undo: ExitStack, directory: Path) -> None:
         self._undo = undo
         self._directory = directory
-        self.engine_pids: list[int] = []
 
     @cached_property
     def programs(self) -> Programs:
@@ -68,7 +67,6 @@ class Stage:
         ports = free_ports(count)
         process = self.programs.engine(ports, gap_ms)
         self._undo.callback(_end, process)
-        self.engine_pids.append(process.pid)
         procfs.pin([process.pid], LOAD_CORE)
         return ports
 
