@@ -29,7 +29,7 @@ from bench.soaking import rest
 from bench.soaking.asks import BODY_LIMIT, READ_LIMIT
 from bench.soaking.clients import Client, Ended
 from bench.soaking.faults import Engines, inject, sorted_out
-from bench.stage import Running, Stage, free_ports
+from bench.stage import Running, Stage, end_in_order, free_ports
 
 CLIENTS = 24
 LIMITS = {
@@ -151,6 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     warm_up_s = given.warm_up or max(10.0, given.seconds / 5)
+    end_in_order()
     with ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-soak")))
         ports = free_ports(5)

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -115,9 +116,15 @@ class Stage:
 @contextmanager
 def staged() -> Iterator[Stage]:
     """A stage.  Everything on it has ended when this ends."""
+    end_in_order()
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-bench"))
         yield Stage(undo, Path(directory))
+
+
+def end_in_order() -> None:
+    """Make SIGTERM an exception: what was started is ended, as at Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def free_ports(n: int) -> list[int]:
