@@ -55,9 +55,7 @@ def request(*headers: tuple[bytes, bytes]) -> RequestHead:
     return RequestHead(b"POST", b"/v1/x", list(headers), names, "1.1", True, None, False, False)
 
 
-def to_engine(
-    *headers: tuple[bytes, bytes], credential: bytes | None = None, trusted: bool = False
-) -> bytes:
+def to_engine(*headers: tuple[bytes, bytes], credential: bytes | None = None, trusted: bool = False) -> bytes:
     return head.to_engine(
         request(*headers),
         target=b"/v1/x",
