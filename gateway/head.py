@@ -84,8 +84,8 @@ def to_engine(
     dropped = _REQUEST_DROPPED if credential is None else _REQUEST_DROPPED | _CREDENTIALS
     if b"connection" in names:
         dropped = dropped | named_by_connection(head)
-    if not trusted:
-        dropped = dropped | claims(names)
+    if not trusted and (claimed := claims(names)):
+        dropped = dropped | claimed
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority)]
     lines += [
         name + b": " + value
