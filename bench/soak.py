@@ -29,7 +29,7 @@ from bench.soaking import rest
 from bench.soaking.asks import BODY_LIMIT, READ_LIMIT
 from bench.soaking.clients import Client, Ended
 from bench.soaking.faults import Engines, inject, sorted_out
-from bench.stage import Running, Stage, free_ports
+from bench.stage import Running, Stage, end_in_order, free_ports
 
 CLIENTS = 24
 LIMITS = {
@@ -135,12 +135,11 @@ def is_flat(memory: rest.Memory, seconds: float) -> bool:
         bound = "no bound"
         course = ", ".join(f"{size:.1f}" for size in sizes)
         if part in rest.DATA_PLANE:
-            kept = (
-                sizes[-1] - sizes[0] <= MB_IN_A_SHORT_RUN if seconds < SHORT_S else mb_a_minute <= MB_A_MINUTE
-            )
-            flat &= kept
-            limit = f"{MB_IN_A_SHORT_RUN:g} MB" if seconds < SHORT_S else f"{MB_A_MINUTE:g} MB a minute"
-            bound = f"at most {limit}: {'holds' if kept else 'does not hold'}"
+            grown, most, unit = mb_a_minute, MB_A_MINUTE, "MB a minute"
+            if seconds < SHORT_S:
+                grown, most, unit = sizes[-1] - sizes[0], MB_IN_A_SHORT_RUN, "MB"
+            flat &= grown <= most
+            bound = f"at most {most:g} {unit}: {'holds' if grown <= most else 'does not hold'}"
         print(f"memory of {part}: {course} MB, {mb_a_minute:+.2f} MB a minute; {bound}")
     return flat
 
@@ -152,6 +151,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     warm_up_s = given.warm_up or max(10.0, given.seconds / 5)
+    end_in_order()
     with ExitStack() as undo:
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-soak")))
         ports = free_ports(5)

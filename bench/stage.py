@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -56,7 +57,6 @@ class Stage:
     def __init__(self, undo: ExitStack, directory: Path) -> None:
         self._undo = undo
         self._directory = directory
-        self.engine_pids: list[int] = []
 
     @cached_property
     def programs(self) -> Programs:
@@ -68,7 +68,6 @@ class Stage:
         ports = free_ports(count)
         process = self.programs.engine(ports, gap_ms)
         self._undo.callback(_end, process)
-        self.engine_pids.append(process.pid)
         procfs.pin([process.pid], LOAD_CORE)
         return ports
 
@@ -117,9 +116,15 @@ class Stage:
 @contextmanager
 def staged() -> Iterator[Stage]:
     """A stage.  Everything on it has ended when this ends."""
+    end_in_order()
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-bench"))
         yield Stage(undo, Path(directory))
+
+
+def end_in_order() -> None:
+    """Make SIGTERM an exception: what was started is ended, as at Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 def free_ports(n: int) -> list[int]:

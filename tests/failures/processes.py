@@ -16,7 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def get(path: str, *extra: str) -> bytes:
-    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: localhost", "Connection: close", *extra, "", ""]).encode()
+    lines = [f"GET {path} HTTP/1.1", "Host: localhost", "Connection: close", *extra]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 @dataclass

@@ -136,14 +136,18 @@ def test_h13_gone_while_prefill_an_upload_that_went_by_is_given_up(way: str) -> 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         spec = EngineSpec(0, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", kind="vllm")
         fleets = [FleetSpec(None, (), True, (spec,), "least_load")]
-        async with running(fleets=fleets, limits=LimitsSpec(read_bytes=1000)) as gateway:
-            _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(post(b'{"x":"' + b"A" * 100_000)[:-50_000])
-            await asyncio.wait_for(came.wait(), 5)
-            WAYS[way](writer)
-            await asyncio.wait_for(ended.wait(), 5)
-            await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
-            writer.close()
-        server.close()
+        try:
+            async with running(fleets=fleets, limits=LimitsSpec(read_bytes=1000, drain_s=0.1)) as gateway:
+                _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+                try:
+                    writer.write(post(b'{"x":"' + b"A" * 100_000)[:-50_000])
+                    await asyncio.wait_for(came.wait(), 5)
+                    WAYS[way](writer)
+                    await asyncio.wait_for(ended.wait(), 5)
+                    await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
+                finally:
+                    writer.close()
+        finally:
+            server.close()
 
     run(test())

@@ -469,3 +469,23 @@ def test_a_hundred_and_fifty_streams_run_at_once(tmp_path: Path) -> None:
             assert all(answer.is_whole for answer in await asyncio.gather(*asked))
 
     with_engines(test)
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["saying so", "unsaid"])
+def test_two_thousand_requests_whose_engine_closes_first_leave_no_descriptor_behind(says_so: bool) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        async def script(peer: Peer) -> None:
+            close = b"Connection: close\r\n" if says_so else b""
+            await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + close + b"\r\n{}")
+            peer.close()
+
+        async with running(Engine(script)) as gateway:
+            await ask(gateway.port, post())
+            before = len(os.listdir("/proc/self/fd"))
+            for _ in range(20):
+                got = await asyncio.gather(*(ask(gateway.port, post()) for _ in range(100)))
+                assert {answer.status for answer in got} == {200}
+            await until(lambda: len(os.listdir("/proc/self/fd")) <= before + 2, 20)
+            assert gateway.inflight() == 0
+
+    with_engines(test)

@@ -39,8 +39,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
     """The services of the workers that the test starts."""
     made: list[Service] = []
 
-    def service(*args: Any) -> Service:
-        made.append(Service(*args))
+    def service(*args: Any, **more: Any) -> Service:
+        made.append(Service(*args, **more))
         return made[-1]
 
     monkeypatch.setattr(worker, "Service", service)
