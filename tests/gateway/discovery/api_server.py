@@ -53,15 +53,14 @@ class ApiServer:
         self,
         name: str,
         *endpoints: dict[str, Any],
-        kind: str = "IPv4",
-        ports: list[dict[str, Any]] | None = None,
+        port: int = 8000,
     ) -> None:
         known = name in self.slices
         self.slices[name] = {
             "metadata": {"name": name, "labels": SERVICE},
             "addressType": "IPv4",
             "endpoints": list(endpoints),
-            "ports": [{"name": "http", "port": 8000, "protocol": "TCP"}],
+            "ports": [{"name": "http", "port": port, "protocol": "TCP"}],
         }
         self._happened("MODIFIED" if known else "ADDED", self.slices[name])
 
