@@ -28,6 +28,7 @@ class Ask:
         "is_copy",
         "is_form",
         "is_head",
+        "is_opened",
         "path",
         "reads_body",
         "sized",
@@ -38,6 +39,7 @@ class Ask:
         self.head = request
         self.generation = service.generation
         self.path = paths.read(request.method, request.target, service.opened_paths)
+        self.is_opened = self.path.path in service.opened_paths
         self.grant = service.cors.grant(request) if service.cors is not None else None
         self.is_head = request.method == b"HEAD"
         self.is_copy = is_copy(request.headers)

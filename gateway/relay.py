@@ -7,14 +7,14 @@ has been passed on, and never after.
 
 from typing import TYPE_CHECKING
 
-import routing.prompt
-from gateway import decode_body, model_name
+from gateway import decode_body, outgoing, question
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
+from gateway.question import Refused
 from gateway.reply import Reply
 from gateway.service import Service
 from routing.types import Choice, Prompt
@@ -34,7 +34,7 @@ class Relay:
         "_body_bytes",
         "_choice_made",
         "_client",
-        "_decoded",
+        "_packed",
         "_pieces",
         "_service",
         "_stale_again",
@@ -81,7 +81,7 @@ class Relay:
         self._tried: tuple[int, ...] = ()
         self._stale_again = True
         self._choice_made = False
-        self._decoded: Decoded | None = None  # of a compressed body, as far as it is read
+        self._packed: Decoded | None = None  # what a compressed body is, as far as it is read
 
     @property
     def upload(self) -> tuple[int, int]:
@@ -97,8 +97,7 @@ class Relay:
             self.body_ended()
             return
         self.body = body
-        if self._read():
-            self._dispatch()
+        self._whole()
 
     def body_came(self, piece: bytes) -> None:
         """Take a piece of the request's body; past the cap for reading it goes straight to an engine."""
@@ -107,12 +106,8 @@ class Relay:
         limits = self._service.limits
         self._body_bytes += len(piece)
         if max(self._body_bytes, self.head.content_length or 0) > limits.body_bytes:
-            self._refuse(
-                413,
-                "request_too_large",
-                f"the body is larger than {limits.body_bytes} bytes",
-                Outcome.TOO_LARGE,
-            )
+            message = f"the body is larger than {limits.body_bytes} bytes"
+            self._refuse(413, "request_too_large", message, Outcome.TOO_LARGE, "too_large")
             return
         if self._choice_made:
             self._pass_piece(piece)
@@ -131,9 +126,7 @@ class Relay:
         pieces = self._pieces
         self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         self._pieces = []
-        if not self._read():
-            return
-        self._dispatch()
+        self._whole()
 
     def client_gone(self) -> None:
         """The client left: the engine is to stop working for nobody."""
@@ -163,76 +156,32 @@ class Relay:
 
     # Choosing
 
-    def _read(self) -> bool:
-        """Read the prompt and find its fleet; False when the request was refused."""
-        body = self.body
-        model: str | None = None
-        if body and self.ask.reads_body:
-            request = self.head
-            if self.ask.codings:
-                try:
-                    limit = self._service.limits.read_bytes
-                    self._decoded = decode_body.decoded(self.ask.codings, body, limit)
-                except decode_body.Undecodable as error:
-                    kind = "invalid_request_error"
-                    self._refuse(error.status, kind, error.reason, Outcome.CLIENT_ERROR, "unreadable")
-                    return False
-                body = self._decoded.body
-            if self.ask.is_form or (self._decoded is not None and not self._decoded.whole):
-                found = model_name.find(body, request.field(b"content-type"))
-                model = found.name if found is not None else None
-            else:
-                try:
-                    self.prompt = routing.prompt.read(self.ask.path.path, body, self._service.prefix_key)
-                    model = self.prompt.model
-                except routing.prompt.Unreadable as error:
-                    self._refuse(400, "invalid_request_error", str(error), Outcome.CLIENT_ERROR, "unreadable")
-                    return False
-        return self._find_fleet(model)
-
-    def _find_fleet(self, model: str | None) -> bool:
-        fleets = self._service.fleets
-        self.fleet = fleets.named(model)
-        if self.fleet is not None:
-            return self._may_ask(self.fleet)
-        known = ", ".join(fleets.models) or "none yet"
-        if model is None:
-            message = f"the request names no model and there is no default fleet; there are: {known}"
-            self._refuse(
-                400, "invalid_request_error", message, Outcome.CLIENT_ERROR, "unknown_model", param="model"
-            )
-        else:
-            message = f"the model {model[:200]!r} does not exist here; there are: {known}"
-            self._refuse(
-                404, "invalid_request_error", message, Outcome.CLIENT_ERROR, "unknown_model",
-                code="model_not_found", param="model",
-            )  # fmt: skip
-        return False
-
-    def _may_ask(self, fleet: Fleet) -> bool:
-        """Keep an administrative path, opened for some engines, away from all others."""
-        path = self.ask.path.path
-        if path not in self._service.opened_paths:
-            return True
-        self._tried = tuple(engine.id for engine in fleet.engines if path not in engine.spec.allow_paths)
-        if len(self._tried) < len(fleet.engines):
-            return True
-        message = f"no engine of {fleet.name} has {path} under its allow_paths"
-        self._refuse(404, "invalid_request_error", message, Outcome.CLIENT_ERROR, "path", code="not_found")
-        return False
+    def _whole(self) -> None:
+        """All of the request is here."""
+        assert self.body is not None
+        try:
+            model, self.prompt, self._packed = question.read(self.ask, self.body, self._service)
+            self._find_fleet(model)
+        except Refused as error:
+            self._answer(error)
+            return
+        self._dispatch()
 
     def _dispatch_unread(self) -> None:
         """Too large to be read: its model is looked for in what came, load decides, the rest streams by."""
         start = b"".join(self._pieces)
-        request = self.head
-        is_read = request.method == b"POST"
-        applied = decode_body.codings(request)
-        read = decode_body.beginning(applied, start, self._service.limits.read_bytes) if applied else start
-        found = model_name.find(read, request.field(b"content-type")) if is_read else None
-        if not self._find_fleet(found.name if found is not None else None):
+        try:
+            self._find_fleet(question.model_of(self.ask, start, self._service))
+        except Refused as error:
+            self._answer(error)
             return
         self._pieces = []
         self._dispatch(start)
+
+    def _find_fleet(self, model: str | None) -> None:
+        self.fleet = question.fleet_of(model, self._service)
+        if self.ask.is_opened:
+            self._tried = question.barred(self.ask, self.fleet)
 
     def _dispatch(self, start: bytes | None = None) -> None:
         """Choose an engine and send the request; `start` is the beginning of a body that goes on."""
@@ -247,33 +196,16 @@ class Relay:
         self._send(engine, choice, start)
 
     def _send(self, engine: Engine, choice: Choice, start: bytes | None, *, fresh: bool = False) -> None:
-        service, request = self._service, self.head
-        body = self.body if start is None else start
-        assert body is not None
-        spec = engine.spec
-        given_bytes = len(body)
-        if spec.model is not None:
-            if self._decoded is not None and self._decoded.whole:
-                request, body = decode_body.plain(request), self._decoded.body
-            body = model_name.renamed(body, spec.model, request.field(b"content-type"))
-        if start is None:
-            framing = b"content-length: %d\r\n" % len(body) if body or self.ask.sized else b""
-        elif request.content_length is not None:
-            framing = b"content-length: %d\r\n" % (request.content_length + len(body) - given_bytes)
-        else:
-            framing = b"transfer-encoding: chunked\r\n"
-            body = b"%x\r\n%b\r\n" % (len(body), body)
+        service, spec = self._service, engine.spec
         pool = service.pools[engine.id]
-        same = self.ask.engine_head(pool.authority, pool.mount, spec.api_key, request)
+        if start is None:
+            assert self.body is not None
+            data = outgoing.whole(self.ask, self.body, self._packed, spec, pool, self.id)
+        else:
+            data = outgoing.begun(self.ask, start, spec, pool, self.id)
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt
         self._tried += (engine.id,)
-        if len(body) < _JOINED_BELOW_BYTES:
-            data: bytes | tuple[bytes, bytes] = b"%b%bx-request-id: %b\r\n\r\n%b" % (
-                same, framing, self.id, body,
-            )  # fmt: skip
-        else:
-            data = (b"%b%bx-request-id: %b\r\n\r\n" % (same, framing, self.id), body)
         attempt.exchange = pool.send(
             data,
             attempt,
@@ -296,8 +228,8 @@ class Relay:
             assert self.fleet is not None and self.body is not None
             target = self.head.target.decode("latin-1")
             headers, body = self.head.headers, self.body
-            if self._decoded is not None:
-                headers, body = decode_body.plain(self.head).headers, self._decoded.body
+            if self._packed is not None:
+                headers, body = decode_body.plain(self.head).headers, self._packed.body
             self.copy = service.lane.copied(
                 self.fleet.spec.model,
                 self.id.decode("latin-1"),
@@ -314,12 +246,7 @@ class Relay:
         attempt = self._attempt
         if attempt is None:
             return
-        if self.head.content_length is None:
-            data = b"%x\r\n%b\r\n" % (len(piece), piece) if piece else b""
-            data += b"0\r\n\r\n" if last else b""
-        else:
-            data = piece
-        if data:
+        if data := outgoing.piece(self.ask, piece, last=last):
             attempt.exchange.write(data)
         if last:
             attempt.exchange.finish()
@@ -395,8 +322,14 @@ class Relay:
         message = f"no engine of {self.fleet.name} is available"
         self._refuse(503, "service_unavailable", message, Outcome.NO_ENGINE, "no_engine", retry_after_s=2)
 
+    def _answer(self, error: Refused) -> None:
+        self._refuse(
+            error.status, error.kind, error.message, error.what, error.reason,
+            code=error.code, param=error.param,
+        )  # fmt: skip
+
     def _refuse(
-        self, status: int, kind: str, message: str, what: Outcome, reason: str = "too_large", *,
+        self, status: int, kind: str, message: str, what: Outcome, reason: str, *,
         code: str | None = None, param: str | None = None, retry_after_s: int | None = None,
     ) -> None:  # fmt: skip
         self._count("none", what)
@@ -419,5 +352,3 @@ class Relay:
 
 
 _NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)
-# Below this head and body are joined: one small copy is cheaper than a second piece to write.
-_JOINED_BELOW_BYTES = 16 << 10
