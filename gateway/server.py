@@ -1,14 +1,14 @@
 """The client's connection: requests in, answers out, both in order."""
 
 import asyncio
-import json
+import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from socket import IPPROTO_TCP, TCP_NODELAY
+from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET, TCP_NODELAY
 from time import monotonic_ns
 from typing import cast
 
-from gateway import answers, cors, paths, upgrade
+from gateway import answers, cors, own, paths, turnstile, upgrade
 from gateway.ask import Ask
 from gateway.cors import Grant
 from gateway.relay import Relay
@@ -17,10 +17,14 @@ from gateway.tunnel import Tunnel
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
 
 _LINGER_S = 2.0
+_KEYED = frozenset({paths.Kind.RELAY, paths.Kind.MODELS})  # who is not known may not ask
 _HEARD_OUT_BYTES = 256 << 10
 # Pipelined events that may wait behind an answer.  Beyond them the client is not read, and so its leaving
 # not seen: a few must not cost that.
 _WAITING_EVENTS = 16
+_WAITING_BYTES = 64 << 10  # behind a handshake whose turn has not come
+# Closing then sends a reset, whatever was written: only so can an end not be taken for the answer's.
+_RESETS = struct.pack("ii", 1, 0)
 
 
 class Connection(asyncio.Protocol):
@@ -63,7 +67,7 @@ class Connection(asyncio.Protocol):
         self._ask: Ask | None = None  # of the last request relayed
         self._answering = False  # a request was begun whose answer is not finished
         self._relay: Relay | None = None
-        self._own: Callable[[bool], bytes] | None = None  # the gateway's own answer, while no relay is needed
+        self._own: own.Answer | None = None  # the gateway's own answer, while no relay is needed
         self._own_unread_bytes = 0
         self._keeps_alive = True  # as the request being answered asks
         self._going_on = False
@@ -136,7 +140,11 @@ class Connection(asyncio.Protocol):
         self._pace()
 
     def _pace(self) -> None:
-        pause = not self._is_closing and (self._engine_is_full or len(self._events) > _WAITING_EVENTS)
+        pause = not self._is_closing and (
+            self._engine_is_full
+            or len(self._events) > _WAITING_EVENTS
+            or self._reader.rest_bytes > _WAITING_BYTES
+        )
         if pause and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -243,14 +251,24 @@ class Connection(asyncio.Protocol):
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
             fault = upgrade.fault(request, asked)
-            if fault is None:
-                Tunnel(service, self, self._transport, request, ask.given_id or self._new_id()).begin()
+            if fault is None and (unknown := ask.unidentified(service)) is not None:
+                service.tallies.counts[("refused", unknown.reason)] += 1
+                self.refuse(
+                    unknown.status, unknown.type, unknown.message, unknown.reason, request=None,
+                    extra=turnstile.lines(unknown),
+                )  # fmt: skip
+                self._close_after_answer()
+            elif fault is None:
+                tunnel = Tunnel(service, self, self._transport, ask, ask.given_id or self._new_id())
+                tunnel.begin(self._reader.take_rest())
             else:
                 service.tallies.counts[("refused", "upgrade")] += 1
                 status, message = fault
                 kind = "not_implemented" if status == 501 else "invalid_request_error"
                 self.refuse(status, kind, message, None, request=None)
                 self._close_after_answer()
+        elif asked.kind in _KEYED and (unknown := ask.unidentified(service)) is not None:
+            self._begin_own(request, own.unidentified(request, unknown, service))
         elif asked.kind is paths.Kind.RELAY or (
             asked.kind is paths.Kind.OPTIONS and service.cors is None and cors.is_preflight(request)
         ):
@@ -260,33 +278,14 @@ class Connection(asyncio.Protocol):
             if request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
-            self._own = self._own_answer(request, asked)
-            self._own_unread_bytes = 0
-            if request.expects_continue:
-                self._answer_own()
+            self._begin_own(request, own.answer(request, asked, service))
 
-    def _own_answer(self, request: RequestHead, asked: paths.Asked) -> Callable[[bool], bytes]:
-        """The gateway's own answer, to be written once the request is whole; given whether to close."""
-        service, bodiless = self._service, request.method == b"HEAD"
-        fleets = service.fleets
-        if service.cors is not None and cors.is_preflight(request):
-            rules = service.cors
-            return lambda close: rules.preflight(request, close=close)
-        if asked.kind is paths.Kind.OPTIONS:
-            return lambda close: cors.options(asked.path, close=close)
-        if asked.kind is paths.Kind.REFUSED:
-            service.tallies.counts[("refused", "path")] += 1
-            return lambda close: answers.refusal(
-                404, "invalid_request_error", asked.reason, code="not_found", close=close, bodiless=bodiless
-            )
-        if asked.kind is paths.Kind.MODELS:
-            models = [{"id": name, "object": "model", "owned_by": "shadowlane"} for name in fleets.models]
-            body = json.dumps({"object": "list", "data": models}).encode()
-            return lambda close: answers.whole(200, body, close=close, bodiless=bodiless)
-        is_up = any(fleet.is_up for fleet in fleets.fleets) and not service.draining
-        status, extra = (200, []) if is_up else (503, ["Retry-After: 2"])
-        said = json.dumps({"status": "ok" if is_up else "unavailable"}).encode()
-        return lambda close: answers.whole(status, said, extra, close=close, bodiless=bodiless)
+    def _begin_own(self, request: RequestHead, answer: own.Answer) -> None:
+        """The gateway's own answer is written once the request is whole."""
+        self._own = answer
+        self._own_unread_bytes = 0
+        if request.expects_continue:
+            self._answer_own()
 
     def _own_body_came(self, size: int) -> None:
         """A body nobody reads: heard out when small, so that the connection can go on."""
@@ -295,11 +294,11 @@ class Connection(asyncio.Protocol):
             self._answer_own()
 
     def _answer_own(self) -> None:
-        own, self._own = self._own, None
-        if own is None:
+        answer, self._own = self._own, None
+        if answer is None:
             return
         close = self.is_unread or not self._keeps_alive or self._service.draining
-        said = own(close)
+        said = answer(close)
         self._transport.write(said if self.grant is None else self.grant.into(said))
         self.answered(close=close)
 
@@ -316,7 +315,7 @@ class Connection(asyncio.Protocol):
         self._head = None
         kind, again_s = ("service_unavailable", 1) if event.status == 503 else ("invalid_request_error", None)
         self.refuse(event.status, kind, event.reason, None, request=None, retry_after_s=again_s, close=True)
-        self._close_after_answer(hear_out=reason != "malformed")  # a late client still sends
+        self._close_after_answer(hear_out=True)  # whether late or not understood, it may still send
 
     # What relays do with it
 
@@ -330,14 +329,15 @@ class Connection(asyncio.Protocol):
 
     def refuse(
         self, status: int, kind: str, message: str, code: str | None, *, request: RequestHead | None,
-        param: str | None = None, retry_after_s: int | None = None, close: bool = False,
+        param: str | None = None, retry_after_s: int | None = None, extra: Sequence[str] = (),
+        close: bool = False,
     ) -> None:  # fmt: skip
         """Write an error answer of the gateway's own; `answered` is to follow."""
         close = close or request is None or not self.keeps_alive or self.is_unread
         bodiless = request is not None and request.method == b"HEAD"
         said = answers.refusal(
-            status, kind, message, code=code, param=param, retry_after_s=retry_after_s, close=close,
-            bodiless=bodiless,
+            status, kind, message, code=code, param=param, retry_after_s=retry_after_s, extra=extra,
+            close=close, bodiless=bodiless,
         )  # fmt: skip
         self._transport.write(said if self.grant is None else self.grant.into(said))
 
@@ -361,6 +361,8 @@ class Connection(asyncio.Protocol):
         if relay is not None:
             relay.client_gone()
         if reset:
+            if not self._transport.is_closing():
+                self._transport.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _RESETS)
             self._transport.abort()
         else:
             self._transport.close()

@@ -6,7 +6,7 @@ from typing import Final
 import httptools
 import msgspec
 
-from wire.http1 import Headers
+from wire.http1 import Headers, keeps_alive
 from wire.known import Known
 
 BODILESS_STATUS: Final = frozenset({204, 304})
@@ -193,7 +193,7 @@ class ResponseReader:
             raise MalformedAnswer("the answer's status line holds a NUL")
         if reading.chunked and reading.coding.lower() != b"chunked":
             raise MalformedAnswer("the answer uses a transfer coding other than chunked")
-        head = self.head = reading.head(status, keep_alive=parser.should_keep_alive())
+        head = self.head = reading.head(status, parser.get_http_version())
         if self._bodiless or status in BODILESS_STATUS or (reading.length == 0 and not reading.chunked):
             self.complete = True
             return data
@@ -316,8 +316,10 @@ class _Reading:
     def on_message_complete(self) -> None:
         self.complete = True
 
-    def head(self, status: int, *, keep_alive: bool) -> ResponseHead:
+    def head(self, status: int, version: str) -> ResponseHead:
         """The head, once it was read."""
+        # llhttp forgets what it read of a message that ends with its head.
+        keep_alive = keeps_alive(version, self.names, self.headers)
         head = ResponseHead(
             status, self.reason, self.headers, self.names, keep_alive, self.length, self.chunked,
             is_events=False,
