@@ -14,6 +14,7 @@ from analysis.transcript import Content
 from gateway import decode_body, model_name, paths, upgrade, usage
 from gateway.first_event import FirstEvent
 from gateway.outcome import outcome
+from gateway.tail import Tail
 from routing import prompt
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
 from wire.handshake import Handshake
@@ -89,7 +90,10 @@ def sse_readers(data: bytes) -> None:
     assert _read(path, data, cuts) == _read(path, data, list(range(len(data))))
     usage.usage([data], True, data)
     usage.usage([data], False)
-    outcome(Ending.COMPLETE, 200, True, [data])
+    tail = Tail()
+    for piece in _pieces(data, cuts):
+        tail.add(piece)
+    outcome(Ending.COMPLETE, 200, tail)
 
 
 def _read(path: str, data: bytes, cuts: list[int]) -> Content:

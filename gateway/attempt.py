@@ -4,7 +4,6 @@ Until the first whole event it is open whether this engine answers at all: its h
 held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, may be tried on another engine.
 """
 
-from collections import deque
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from gateway.first_event import FirstEvent
 from gateway.fleet import Engine
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service
+from gateway.tail import Tail
 from routing.types import Choice
 from wire.response import ResponseHead
 from wire.upstream import Ending, Exchange
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
 
 _RETRIED_STATUS = frozenset({429, 502, 503})
+# What tells of a token is never longer, up to the token's first character.
+_TOKEN_BYTES = 64
 
 
 class Attempt:
@@ -31,10 +33,11 @@ class Attempt:
         "_first",
         "_head",
         "_is_events",
-        "_last",
         "_pending_bytes",
         "_relay",
         "_service",
+        "_start",
+        "_tail",
         "_timer",
         "choice",
         "engine",
@@ -58,7 +61,8 @@ class Attempt:
         self._head: ResponseHead | None = None
         self._is_events = False
         self._first: FirstEvent | None = None
-        self._last: deque[bytes] | None = None  # the last reads of an event stream
+        self._start = b""  # the last bytes of an event stream before its first token
+        self._tail: Tail | None = None  # of an event stream
         self._timer: TimerHandle | None = None
         self.sent_ns = self.last_ns = monotonic_ns()
         self.head_ns: int | None = None
@@ -98,7 +102,7 @@ class Attempt:
             self.exchange.cancel(Ending.MALFORMED)  # the client has the head of an event stream already
             return
         if self._is_events:
-            self._last = deque(maxlen=4)
+            self._tail = Tail()
         if relay.copy is not None and response.field(b"content-encoding"):
             relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
         if self._is_events and not relay.began and status == 200:
@@ -120,10 +124,10 @@ class Attempt:
         relay = self._relay
         if relay.copy is not None:
             self._service.lane.read(relay.copy, at_ns, body)
-        if self.token_ns == 0 and (not self._is_events or FIRST_TOKEN.search(body)):
+        if self.token_ns == 0 and (not self._is_events or self._holds_token(body)):
             self._token_came(at_ns)
-        if self._last is not None:
-            self._last.append(body)
+        if self._tail is not None:
+            self._tail.add(body)
             if self._first is not None:
                 self._watch(body)
                 return
@@ -150,6 +154,12 @@ class Attempt:
         self._stop_timer()
         self.replaced = reason
         self.exchange.cancel()
+
+    def _holds_token(self, body: bytes) -> bool:
+        """Whether a token is said by the end of this piece, which may have cut it in two."""
+        start = self._start + body
+        self._start = start[-_TOKEN_BYTES:]
+        return FIRST_TOKEN.search(start) is not None
 
     def _token_came(self, at_ns: int) -> None:
         self.token_ns = at_ns
@@ -185,7 +195,7 @@ class Attempt:
                 relay.try_another("before_first_token")
                 return
         status = self._head.status if self._head is not None else 0
-        what = outcome(ending, status, self._is_events, self._last or ())
+        what = outcome(ending, status, self._tail)
         self._close_books(ending, at_ns, what)
         if ending is Ending.COMPLETE:
             if self._first is not None and self._head is not None:

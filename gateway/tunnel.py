@@ -153,7 +153,7 @@ class Tunnel:
         self._service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
         status = 504 if ending is Ending.TIMEOUT else 502
         why = f"the engine did not answer the handshake ({ending.value})"
-        self._refuse(status, why, outcome(ending, 0, False, ()), None)
+        self._refuse(status, why, outcome(ending, 0, None), None)
 
     def _pass_on(self, refused: ResponseHead, body: bytes) -> None:
         """The engine's answer in place of its agreement."""
@@ -162,7 +162,7 @@ class Tunnel:
         framing = b"" if refused.status in BODILESS_STATUS else b"Content-Length: %d\r\n" % len(body)
         lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self._id)
         self._client.transport.write(head.to_client(refused) + lines + body)
-        self.ended(outcome(Ending.COMPLETE, refused.status, False, ()))
+        self.ended(outcome(Ending.COMPLETE, refused.status, None))
         self._connection.answered(close=True)
 
     def _refuse(self, status: int, message: str, what: Outcome, reason: str | None) -> None:

@@ -3,8 +3,6 @@
 import asyncio
 from itertools import product
 
-import pytest
-
 from gateway.spec import LimitsSpec
 from tests.failures.support import ask_each, last_counts, number, run, told
 from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Answered, Engine, Peer, chunk, running
@@ -66,11 +64,6 @@ def test_h08_error_event_in_200_is_relayed_unchanged_and_counted_wherever_it_sta
     run(test())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="gateway/attempt.py judges an ending by its last 4 reads: an error before them is forgotten",
-)
 def test_h08_error_event_in_200_is_counted_however_much_follows() -> None:
     async def script(peer: Peer) -> None:
         await peer.send(SSE_HEAD, chunk(data(TOKEN)), chunk(ERRORS["an object"]))

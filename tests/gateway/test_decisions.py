@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway import head, model_name, paths
 from gateway.first_event import FirstEvent
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
+from gateway.tail import Tail
 from wire.http1 import RequestHead
 from wire.response import ResponseHead
 from wire.upstream import Ending
@@ -197,7 +198,10 @@ def test_a_first_event_without_end_is_not_held_for_ever() -> None:
 def test_how_an_answer_ended(
     ending: Ending, status: int, is_stream: bool, tail: list[bytes], expected: Outcome
 ) -> None:
-    assert outcome(ending, status, is_stream, tail) is expected
+    seen = Tail()
+    for read in tail:
+        seen.add(read)
+    assert outcome(ending, status, seen if is_stream else None) is expected
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,12 @@ class ApiServer:
         self.oldest = self.version
         self.cut()
 
+    def expire(self) -> None:
+        """Tell all who watch that what they know is too old."""
+        status = {"metadata": {}, "kind": "Status", "code": 410, "message": "too old resource version"}
+        self._happened("ERROR", status)
+        self.oldest = self.version
+
     def cut(self) -> None:
         for response in self._lines:
             transport = response._req.transport if response._req is not None else None

@@ -68,6 +68,24 @@ def test_a_watch_that_is_cut_goes_on_and_one_too_old_begins_with_a_new_list(tmp_
     uvloop.run(test())
 
 
+def test_a_watch_that_is_told_it_is_too_old_begins_with_a_new_list_and_complains_to_nobody(
+    tmp_path: Path,
+) -> None:
+    async def test() -> None:
+        server = ApiServer()
+        server.put("a", endpoint("10.0.0.1", "p1"))
+        server.put("b", endpoint("10.0.0.2", "p2"))
+        async with api_server(tmp_path, server), watched(source(server, tmp_path)) as found:
+            await found.urls(ONE, TWO)
+            await until(lambda: server.watches == 1)
+            server.slices.pop("a")
+            server.expire()
+            await found.urls(TWO)
+            assert [one.error for one in found.told] == [None, None]
+
+    uvloop.run(test())
+
+
 def test_an_api_server_that_fails_is_asked_again_and_what_was_found_stays(tmp_path: Path) -> None:
     async def test() -> None:
         server = ApiServer()
