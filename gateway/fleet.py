@@ -28,6 +28,7 @@ class Engine:
         "id",
         "inflight",
         "kind",
+        "life_ns",
         "load",
         "models",
         "name",
@@ -52,6 +53,7 @@ class Engine:
         self.load = EngineLoad(spec.id, 0, 0)
         self.heard_ns = 0  # when the last answer began, to a request or a probe
         self.token_ns = 0  # when the last first token came; whoever sees it writes it here
+        self.life_ns = 0  # when an answer that runs was read from last, as the last sweep saw it
         self.answers = 0
         self.errors = 0
 
@@ -92,12 +94,9 @@ class Engine:
         if outlier.erred(self, self._peers, why, self._rules, at_ns, random):
             self._settle()
 
-    def timed_out(self, sent_ns: int, at_ns: int, life_ns: int = 0) -> None:
-        """A request sent at `sent_ns` was given up without a first token.
-
-        `life_ns`: when anything was last read of an answer of this engine that runs.
-        """
-        if outlier.timed_out(self, self._peers, sent_ns, life_ns, self._rules, at_ns, random):
+    def timed_out(self, sent_ns: int, at_ns: int) -> None:
+        """A request sent at `sent_ns` was given up without a first token."""
+        if outlier.timed_out(self, self._peers, sent_ns, self.life_ns, self._rules, at_ns, random):
             self._settle()
 
     def tried(self) -> None:
@@ -252,6 +251,8 @@ class Fleets:
         else:
             choice = fleet.router.choose(prompt, loads, at_s, crowd)
         engine = self._by_engine[choice.engine]
+        if engine.on_trial:
+            engine.tried()
         self._charge(engine, choice.uncached_bytes)
         return engine, choice
 

@@ -90,12 +90,12 @@ class Arm:
         target = self.origin.path + copy.path.partition("?")[0]
         return Prepared(self, twin, request_bytes("POST", target, headers, content), rewrites)
 
-    def send(self, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]) -> int:
-        """Write a prepared request now; never waits.  `done(answer)` is called once.  Returns the instant."""
+    def send(self, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]) -> None:
+        """Write a prepared request now; never waits.  `done(answer)` is called once."""
         self.rewrites.update(prepared.rewrites)
         reading = Reading(self, prepared, order, done)
         self.reading.add(reading)
-        return reading.send()
+        reading.send()
 
     def status(self) -> dict[str, Any]:
         """What the arm is doing, for the status frame."""
@@ -134,7 +134,7 @@ class Reading:
         self._why: str | None = None
         self._resent = False
 
-    def send(self) -> int:
+    def send(self) -> None:
         arm = self._arm
         self._timers = [
             arm.loop.call_later(arm.first_byte_s, self._silent),
@@ -142,7 +142,6 @@ class Reading:
         ]
         self._sent_ns = monotonic_ns()
         self._exchange = arm.pool.send(self._prepared.request, self)
-        return self._sent_ns
 
     def stop(self, why: str) -> None:
         """End the answer here; its ending says why."""
@@ -186,6 +185,8 @@ class Reading:
         why = self._why or str(ending)
         arm.endings[why] += 1
         head = self._head
+        if exchange is not None and exchange.written_ns:
+            self._sent_ns = exchange.written_ns  # no connection's making is part of what the arm takes
         self._done(
             {
                 "arm": arm.spec.name,

@@ -62,6 +62,7 @@ class Exchange:
         "reused",
         "streaming",
         "trailers",
+        "written_ns",
     )
 
     def __init__(
@@ -76,6 +77,7 @@ class Exchange:
         self.streaming = streaming
         self.reused = False
         self.heard = False  # a byte of the answer came
+        self.written_ns = 0  # when the request was handed to a connected socket; 0: it was not
         self.trailers: list[tuple[bytes, bytes]] = []
 
     def write(self, data: bytes) -> None:
@@ -195,6 +197,7 @@ class Pool:
         if connection is not None:
             exchange.reused = True
             connection.begin(exchange)
+            exchange.written_ns = monotonic_ns()
             if isinstance(request, bytes):
                 connection.transport.write(request)
             else:
@@ -259,6 +262,7 @@ class Pool:
         connection.begin(exchange)
         if exchange._flow is not None:
             exchange._flow(False)
+        exchange.written_ns = monotonic_ns()
         connection.transport.writelines(pieces)
 
     def _give_back(self, connection: "_Connection", at_ns: int) -> None:
