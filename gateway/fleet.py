@@ -12,7 +12,7 @@ from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
 
-# Several workers: what the others are doing is looked up at most this often; what this one does is seen at once.
+# Several workers: what the others do is looked up at most this often; what this one does is seen at once.
 _LOOKED_S: Final = 0.001
 
 
