@@ -17,6 +17,7 @@ import msgspec
 
 from gateway.outcome import Outcome
 from gateway.usage import Usage
+from routing.types import Choice
 
 # Whose fault these are not: neither the gateway's nor an engine's.
 _NO_FAILURE: Final = frozenset(
@@ -48,6 +49,9 @@ class Line(msgspec.Struct, omit_defaults=True, tag_field="event", tag="request",
     model: str | None = None
     retries: int = 0
     why: str | None = None  # the engine was chosen
+    cost_s: float | None = None  # as the policy reckons; 0 where it has no such figure
+    inflight: int | None = None  # at that engine, before this request; so is `pending_bytes`
+    pending_bytes: int | None = None
     cached_bytes: int | None = None
     uncached_bytes: int | None = None
     body_ms: float | None = None
@@ -146,9 +150,7 @@ class AccessLog:
         engine: str | None = None,
         model: str | None = None,
         retries: int = 0,
-        why: str | None = None,
-        cached_bytes: int | None = None,
-        uncached_bytes: int | None = None,
+        choice: Choice | None = None,
         usage: Usage | None = None,
     ) -> None:
         """Make the line of a request.  An instant of 0 never came."""
@@ -171,9 +173,12 @@ class AccessLog:
             engine,
             model,
             retries,
-            why,
-            cached_bytes,
-            uncached_bytes,
+            choice.why if choice is not None else None,
+            choice.cost_s if choice is not None else None,
+            choice.inflight if choice is not None else None,
+            choice.pending_bytes if choice is not None else None,
+            choice.cached_bytes if choice is not None else None,
+            choice.uncached_bytes if choice is not None else None,
             (body_ns - received_ns) // 1000 / 1000 if body_ns else None,
             (chosen_ns - received_ns) // 1000 / 1000 if chosen_ns else None,
             (sent_ns - received_ns) // 1000 / 1000 if sent_ns else None,

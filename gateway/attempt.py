@@ -7,11 +7,13 @@ held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, ma
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from gateway.ends import Ends
 from gateway.first_event import FirstEvent
 from gateway.fleet import Engine
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail
+from gateway.usage import Usage, count, usage
 from routing.types import Choice
 from wire.response import ResponseHead
 from wire.upstream import Ending, Exchange
@@ -22,14 +24,18 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
 
 _RETRIED_STATUS = frozenset({429, 502, 503})
+_ENGINES_FAULT = frozenset({500, 502, 503, 504})
 # What tells of a token is never longer, up to the token's first character.
 _TOKEN_BYTES = 64
+_BEGUN_BYTES = 2 << 10
 
 
 class Attempt:
     """The answer of one engine coming in.  However it ends, `ended` closes its books."""
 
     __slots__ = (
+        "_begun",
+        "_ends",
         "_first",
         "_head",
         "_is_events",
@@ -39,15 +45,17 @@ class Attempt:
         "_start",
         "_tail",
         "_timer",
+        "body_bytes",
         "choice",
+        "chosen_ns",
         "engine",
         "exchange",
         "head_ns",
         "last_ns",
         "paused_ns",
         "replaced",
-        "sent_ns",
         "token_ns",
+        "usage",
     )
 
     exchange: Exchange
@@ -63,12 +71,26 @@ class Attempt:
         self._first: FirstEvent | None = None
         self._start = b""  # the last bytes of an event stream before its first token
         self._tail: Tail | None = None  # of an event stream
+        self._ends: Ends | None = None  # of a document
+        self._begun = b""  # an event stream's first event, where it may tell of the prompt
         self._timer: TimerHandle | None = None
-        self.sent_ns = self.last_ns = monotonic_ns()
+        self.chosen_ns = self.last_ns = monotonic_ns()
         self.head_ns: int | None = None
         self.token_ns = 0
         self.paused_ns = 0
+        self.body_bytes = 0
+        self.usage: Usage | None = None  # what the engine told, known from the ending on
         self.replaced = ""  # why another attempt follows this one
+
+    @property
+    def status(self) -> int:
+        """What the engine answered, 0 as long as it has not."""
+        return self._head.status if self._head is not None else 0
+
+    @property
+    def sent_ns(self) -> int:
+        """When the request was handed to the engine's connection; until then, when the engine was chosen."""
+        return self.exchange.written_ns or self.chosen_ns
 
     @property
     def awaits_token(self) -> bool:
@@ -94,15 +116,21 @@ class Attempt:
         self._head = response
         relay = self._relay
         status = response.status
-        if status in _RETRIED_STATUS and relay.may_try_another():
-            self._give_way(f"status_{status}" if status == 429 else "status_5xx")
-            return
+        if status in _ENGINES_FAULT:
+            self.engine.erred(f"it answered {status}", at_ns)
+        if status in _RETRIED_STATUS:
+            why = "status_429" if status == 429 else "status_5xx"
+            if relay.may_try_another(why, at_ns, response.field(b"retry-after")):
+                self._give_way(why)
+                return
         self._is_events = response.is_events
         if relay.reply.head_sent and not (self._is_events and status == 200):
             self.exchange.cancel(Ending.MALFORMED)  # the client has the head of an event stream already
             return
         if self._is_events:
             self._tail = Tail()
+        elif status == 200:
+            self._ends = Ends()
         if relay.copy is not None and response.field(b"content-encoding"):
             relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
         if self._is_events and not relay.began and status == 200:
@@ -121,6 +149,7 @@ class Attempt:
 
     def body_came(self, body: bytes, at_ns: int, framed: bytes | None) -> None:
         self.last_ns = at_ns
+        self.body_bytes += len(body)
         relay = self._relay
         if relay.copy is not None:
             self._service.lane.read(relay.copy, at_ns, body)
@@ -131,6 +160,8 @@ class Attempt:
             if self._first is not None:
                 self._watch(body)
                 return
+        elif self._ends is not None:
+            self._ends.add(body)
         relay.reply.send_body(body, framed)
 
     def _watch(self, body: bytes) -> None:
@@ -140,10 +171,14 @@ class Attempt:
         seen = self._first.feed(body)
         if seen.began:
             self._first = None
-            if seen.error_code in _RETRIED_STATUS and relay.may_try_another():
+            if seen.error_code in _ENGINES_FAULT:
+                self.engine.erred(f"its answer began with the error {seen.error_code}", self.last_ns)
+            if seen.error_code in _RETRIED_STATUS and relay.may_try_another("error_event", self.last_ns):
                 self._give_way("error_event")
                 return
             relay.began = True
+            if b'"message_start"' in seen.passed:
+                self._begun = seen.passed[:_BEGUN_BYTES]
         if seen.passed:
             self._stop_timer()
             relay.reply.send_head(self._head, more=True)
@@ -162,7 +197,7 @@ class Attempt:
         return FIRST_TOKEN.search(start) is not None
 
     def _token_came(self, at_ns: int) -> None:
-        self.token_ns = at_ns
+        self.token_ns = self.engine.token_ns = at_ns
         self._service.fleets.prefilled(self.engine, self._pending_bytes)
         self._pending_bytes = 0
 
@@ -185,26 +220,43 @@ class Attempt:
                 service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
             if ending is Ending.REFUSED:
                 engine.failed("no connection")
+            elif ending is Ending.TIMEOUT and not self.token_ns:
+                engine.timed_out(self.sent_ns, at_ns)
             if not self.exchange.heard:
-                if relay.may_try_another():
+                if relay.may_try_another(ending.value, at_ns):
                     relay.try_another(ending.value)
                     return
                 if ending is Ending.CUT and self.exchange.reused and relay.try_same_afresh(engine):
                     return
-            elif not relay.began and relay.may_try_another():
+            elif not relay.began and relay.may_try_another("before_first_token", at_ns):
                 relay.try_another("before_first_token")
                 return
         status = self._head.status if self._head is not None else 0
         what = outcome(ending, status, self._tail)
+        if status == 200:
+            self._count_tokens()
         self._close_books(ending, at_ns, what)
         if ending is Ending.COMPLETE:
             if self._first is not None and self._head is not None:
                 relay.reply.send_head(self._head, more=True)
                 if self._first.held:
                     relay.reply.send_body(self._first.held)
-            relay.finished(self, what)
+            relay.finished(self, what, at_ns)
         else:
-            relay.failed(self, ending, what)
+            relay.failed(self, ending, what, at_ns)
+
+    def _count_tokens(self) -> None:
+        """The one place where an answer's own words about its tokens are read."""
+        if self._tail is not None:
+            told = usage((self._tail.last,), True, self._begun)
+        elif self._ends is not None:
+            told = usage((self._ends.last,), False, self._ends.first)
+        else:
+            return
+        fleet = self._relay.fleet
+        if told is not None and fleet is not None:
+            self.usage = told
+            count(self._service.tallies.counts, fleet.name, told)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
         service, relay = self._service, self._relay
@@ -212,11 +264,12 @@ class Attempt:
         seconds = relay.fleet.seconds
         if self.token_ns:
             seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
-        seconds.overhead.append((self.sent_ns - relay.received_ns) / 1e9)
+        seconds.overhead.append((self.chosen_ns - relay.received_ns) / 1e9)
         if what is Outcome.COMPLETE:
             seconds.e2e.append((at_ns - relay.received_ns) / 1e9)
         if relay.copy is not None:
             response = self._head
+            relay.copy.sent_ns = self.sent_ns
             content_type = response.field(b"content-type") if response is not None else b""
             service.lane.served(
                 relay.copy,

@@ -5,9 +5,11 @@ is one engine's side.  A failed attempt may be followed by another on another en
 has been passed on, and never after.
 """
 
+from datetime import UTC, datetime
+from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import decode_body, outgoing, question
+from gateway import access_line, decode_body, outgoing, question
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
@@ -16,11 +18,14 @@ from gateway.lane_link import Copy
 from gateway.outcome import Outcome
 from gateway.question import Refused
 from gateway.reply import Reply
+from gateway.retry import retry_after_s
 from gateway.service import Service
 from routing.types import Choice, Prompt
 from wire.upstream import Ending
 
 if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
     from gateway.server import Connection
 
 _FAILED_STATUS = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
@@ -34,14 +39,18 @@ class Relay:
         "_body_bytes",
         "_choice_made",
         "_client",
+        "_delay_s",
+        "_is_sent",
         "_packed",
         "_pieces",
+        "_retry_timer",
         "_service",
         "_stale_again",
         "_tried",
         "ask",
         "began",
         "body",
+        "body_ns",
         "copy",
         "fleet",
         "head",
@@ -50,7 +59,8 @@ class Relay:
         "prompt",
         "received_ns",
         "reply",
-        "retries_left",
+        "retries",
+        "status",
     )
 
     def __init__(
@@ -74,10 +84,17 @@ class Relay:
         self.reply = Reply(client, ask, id)
         self.began = False  # something of an answer itself, not only comments, was given to the client
         self.is_closed = False
-        self.retries_left = service.limits.retries
+        self.retries = 0  # made so far
+        self.status = 0  # what the gateway itself told the client in place of an engine's answer
+        self.body_ns = 0  # when the request was whole
         self._attempt: Attempt | None = None
+        # What came of the body: all of it until it is read, or the start of one that goes by unread until an
+        # engine's connection takes it.
         self._pieces: list[bytes] = []
         self._body_bytes = 0
+        self._is_sent = False  # part of a body that goes by is with an engine: no other can have it
+        self._delay_s = 0.0  # before the next attempt
+        self._retry_timer: TimerHandle | None = None
         self._tried: tuple[int, ...] = ()
         self._stale_again = True
         self._choice_made = False
@@ -86,7 +103,7 @@ class Relay:
     @property
     def upload(self) -> tuple[int, int]:
         """How many bytes of the body came, and how many of them wait here for the rest."""
-        return self._body_bytes, self._body_bytes if self._pieces else 0
+        return self._body_bytes, self._body_bytes if self._pieces and not self._choice_made else 0
 
     # What the client sends
 
@@ -96,6 +113,8 @@ class Relay:
             self.body_came(body)
             self.body_ended()
             return
+        self._body_bytes = len(body)
+        self.body_ns = self.received_ns
         self.body = body
         self._whole()
 
@@ -120,8 +139,9 @@ class Relay:
         """The request is whole: read it, choose an engine, send it."""
         if self.is_closed:
             return
+        self.body_ns = monotonic_ns()
         if self._choice_made:
-            self._pass_piece(b"", last=True)
+            self._pass_end()
             return
         pieces = self._pieces
         self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -135,10 +155,17 @@ class Relay:
         attempt = self._attempt
         self.is_closed = True
         self._service.tallies.counts[("client_gone",)] += 1
+        self._wait_no_more()
         if attempt is not None:
             attempt.exchange.cancel()
         else:
             self._count("none", Outcome.CLIENT_GONE)
+            self._log(None, Outcome.CLIENT_GONE, monotonic_ns())
+
+    def stop(self) -> None:
+        """The gateway stops: a request that waits to be sent again is not."""
+        why = "the gateway stopped before the request was sent again"
+        self._refuse(503, "service_unavailable", why, Outcome.SHUTDOWN, "draining", retry_after_s=1)
 
     def pause(self) -> None:
         """The client reads slowly: so does the gateway."""
@@ -175,16 +202,17 @@ class Relay:
         except Refused as error:
             self._answer(error)
             return
-        self._pieces = []
-        self._dispatch(start)
+        self._pieces = [start]
+        self._dispatch()
 
     def _find_fleet(self, model: str | None) -> None:
         self.fleet = question.fleet_of(model, self._service)
         if self.ask.is_opened:
             self._tried = question.barred(self.ask, self.fleet)
 
-    def _dispatch(self, start: bytes | None = None) -> None:
-        """Choose an engine and send the request; `start` is the beginning of a body that goes on."""
+    def _dispatch(self) -> None:
+        """Choose an engine and send the request, or the start of one whose body goes by."""
+        self._wait_no_more()
         service, fleet = self._service, self.fleet
         assert fleet is not None
         chosen = service.fleets.choose(fleet, self.prompt or _NO_PROMPT, self.received_ns / 1e9, self._tried)
@@ -193,7 +221,12 @@ class Relay:
             return
         engine, choice = chosen
         self._choice_made = True
-        self._send(engine, choice, start)
+        if self.body is None:
+            self._send(engine, choice, b"".join(self._pieces))
+            if self.body_ns:  # all of it came before a connection did
+                self._pass_end()
+        else:
+            self._send(engine, choice, None)
 
     def _send(self, engine: Engine, choice: Choice, start: bytes | None, *, fresh: bool = False) -> None:
         service, spec = self._service, engine.spec
@@ -213,7 +246,7 @@ class Relay:
             streaming=start is not None,
             # A body that goes by cannot be sent again, so it must not meet an idle connection's end.
             fresh=fresh or start is not None,
-            flow=self._client.flow if start is not None else None,
+            flow=self._flow if start is not None else None,
         )
         if self._client.is_full:
             attempt.pause()
@@ -242,38 +275,88 @@ class Relay:
                 attempt.sent_ns,
             )
 
-    def _pass_piece(self, piece: bytes, *, last: bool = False) -> None:
+    def _flow(self, pause: bool) -> None:
+        """The engine's connection takes the body slowly, or (again) at once."""
+        if not pause:
+            self._is_sent = True
+            self._pieces = []
+        self._client.flow(pause)
+
+    @property
+    def body_bytes(self) -> int:
+        """How many bytes of the body came."""
+        return self._body_bytes
+
+    def _pass_piece(self, piece: bytes) -> None:
+        if not self._is_sent:
+            self._pieces.append(piece)
+        if self._attempt is not None and (data := outgoing.piece(self.ask, piece, last=False)):
+            self._attempt.exchange.write(data)
+
+    def _pass_end(self) -> None:
         attempt = self._attempt
         if attempt is None:
             return
-        if data := outgoing.piece(self.ask, piece, last=last):
+        if data := outgoing.piece(self.ask, b"", last=True):
             attempt.exchange.write(data)
-        if last:
-            attempt.exchange.finish()
+        attempt.exchange.finish()
 
     # What attempts tell
 
-    def may_try_another(self) -> bool:
-        """Whether a failed attempt may be followed by one on an engine not tried yet."""
+    def may_try_another(self, why: str, at_ns: int, retry_after: bytes = b"") -> bool:
+        """Whether a failed attempt may be followed by another: on an engine not tried yet, as a rule.
+
+        Where all were tried, one that said when to come back (`retry_after`) may be asked once more then.
+        """
         assert self.fleet is not None
-        return (
-            not self.began
-            and not self.is_closed
-            and self.reply.is_open
-            and self.body is not None
-            and self.retries_left > 0
-            and self._service.may_retry()
-            and any(engine.up and engine.id not in self._tried for engine in self.fleet.engines)
+        service = self._service
+        if (
+            self.began
+            or self.is_closed
+            or not self.reply.is_open
+            or (self.body is None and self._is_sent)
+            or self.retries >= service.limits.retries
+        ):
+            return False
+        another = any(engine.up and engine.id not in self._tried for engine in self.fleet.engines)
+        delay_s = service.retries.next_delay_s(
+            why,
+            self.retries,
+            another=another,
+            rules=service.limits,
+            counted=service.tallies,
+            now_s=at_ns / 1e9,
+            retry_after_s=retry_after_s(retry_after, datetime.now(UTC)) if retry_after else None,
         )
+        if delay_s is None:
+            return False
+        self._delay_s = delay_s
+        if not another:
+            self._tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
+        return True
 
     def try_another(self, reason: str) -> None:
-        """Send the request to an engine not tried yet; `may_try_another` was asked just before."""
-        self.retries_left -= 1
-        self._service.tallies.retried += 1
-        self._service.tallies.counts[("retries", reason)] += 1
+        """Send the request again, after the time that `may_try_another`, asked just before, has drawn."""
+        service = self._service
+        self.retries += 1
+        service.tallies.retried += 1
+        service.tallies.counts[("retries", reason)] += 1
         if self.copy is not None:
             self.copy.reads.clear()  # the failed attempt's words are no part of production's answer
-        self._dispatch()
+        self._attempt = None
+        if not self._delay_s:
+            self._dispatch()
+            return
+        if self.body is None:
+            self._client.flow(True)  # until there is a connection to take the body
+        service.waiting.add(self)
+        self._retry_timer = service.loop.call_later(self._delay_s, self._dispatch)
+
+    def _wait_no_more(self) -> None:
+        timer, self._retry_timer = self._retry_timer, None
+        if timer is not None:
+            timer.cancel()
+            self._service.waiting.discard(self)
 
     def try_same_afresh(self, engine: Engine) -> bool:
         """Once: the reused connection died before it said a word, so the request never began there."""
@@ -285,23 +368,28 @@ class Relay:
         self._send(engine, choice, None, fresh=True)
         return True
 
-    def finished(self, attempt: Attempt, what: Outcome) -> None:
+    def finished(self, attempt: Attempt, what: Outcome, at_ns: int) -> None:
         """The answer is whole."""
         self._attempt = None  # relay and attempt would keep one another alive until the next collection
         self._count(attempt.engine.name, what)
         if not self.is_closed:
             self.is_closed = True
             self.reply.finish(attempt.exchange.trailers)
+        if self._service.access.share or what is not Outcome.COMPLETE:
+            self._log(attempt, what, at_ns)
 
-    def failed(self, attempt: Attempt, ending: Ending, what: Outcome) -> None:
+    def failed(self, attempt: Attempt, ending: Ending, what: Outcome, at_ns: int) -> None:
         """The attempt came to nothing and there is no other: let the client see it, never a clean end."""
         if self._attempt is not attempt:
             return  # the request was refused meanwhile, and counted so
         self._attempt = None
         self._count(attempt.engine.name, what)
-        if self.is_closed:
-            return
-        self.is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
+            self._tell_failure(ending)
+        self._log(attempt, what, at_ns)
+
+    def _tell_failure(self, ending: Ending) -> None:
         why = f"the engine's answer ended early ({ending.value})"
         if ending is Ending.SHUTDOWN:
             why = "the gateway stopped, or stopped using this engine, before the answer was whole"
@@ -314,6 +402,7 @@ class Relay:
         if ending is Ending.REFUSED and self.fleet is not None and not self.fleet.is_up:
             status, kind, why = 503, "service_unavailable", f"no engine of {self.fleet.name} is available"
         again_s = 1 if status == 503 else None
+        self.status = status
         self._client.refuse(status, kind, why, None, retry_after_s=again_s, request=self.head)
         self._client.answered(close=self._client.is_unread)
 
@@ -334,17 +423,25 @@ class Relay:
     ) -> None:  # fmt: skip
         self._count("none", what)
         self._service.tallies.counts[("refused", reason)] += 1
+        self._wait_no_more()
         attempt, self._attempt = self._attempt, None
         self.is_closed = True
         if attempt is not None:
             attempt.exchange.cancel()
         if self.reply.head_sent:
             self._client.cut()
-            return
-        self._client.refuse(
-            status, kind, message, code, param=param, retry_after_s=retry_after_s, request=self.head
-        )
-        self._client.answered(close=self._client.is_unread)
+        else:
+            self.status = status
+            self._client.refuse(
+                status, kind, message, code, param=param, retry_after_s=retry_after_s, request=self.head
+            )
+            self._client.answered(close=self._client.is_unread)
+        self._log(attempt, what, monotonic_ns())
+
+    def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:
+        """Write the request's line into the access log, where it is wanted."""
+        if self._service.access.wants(what, at_ns / 1e9):
+            access_line.write(self._service.access, self, attempt, what, at_ns)
 
     def _count(self, engine: str, what: Outcome) -> None:
         fleet = self.fleet.name if self.fleet is not None else "none"

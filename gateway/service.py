@@ -21,6 +21,7 @@ from wire.upstream import Pool
 
 if TYPE_CHECKING:
     from gateway.attempt import Attempt
+    from gateway.relay import Relay
     from gateway.server import Connection
 
 
@@ -48,6 +49,7 @@ class Service:
     cors: Cors | None = None  # None: the engines' own word is passed on
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
+    waiting: "set[Relay]" = field(default_factory=set)  # requests to be sent again after a while
     connections: "set[Connection]" = field(default_factory=set)
     doors: Doors = field(default_factory=lambda: Doors(1 << 31))
     # What each unfinished request body had brought when its present span of time began: instant and bytes.
@@ -71,7 +73,3 @@ class Service:
     def least_bytes(self) -> int:
         """A whole body up to this size meets none of the limits on bodies."""
         return min(self.limits.body_bytes, self.limits.read_bytes)
-
-    def may_retry(self) -> bool:
-        """Whether the retry budget has room: a share of the last seconds' traffic, and a few besides."""
-        return self.retries.has_room(self.limits, self.tallies, self.loop.time())

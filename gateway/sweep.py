@@ -1,6 +1,8 @@
 """Time limits, looked after once a second for all requests together: no timer per read."""
 
 import select
+from collections.abc import Iterator
+from typing import Final
 
 from gateway.server import Connection
 from gateway.service import Service
@@ -8,10 +10,12 @@ from wire.upstream import Ending
 
 # Linux tells of a peer's end while bytes before it are unread; elsewhere only of a reset.
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+# So many are looked at without a break: thousands at once would be a pause of milliseconds for all streams.
+_AT_ONCE: Final = 200
 
 
-def sweep(service: Service, now_ns: int) -> None:
-    """End what has been silent for too long, on either side.
+def sweep(service: Service, now_ns: int) -> Iterator[None]:
+    """End what has been silent for too long, on either side.  At each step the caller lets others run.
 
     An engine has `first_token_timeout_s` until its first token and `idle_timeout_s` between reads after it
     (comments count as life there, and not before).  A client that reads nothing for `idle_timeout_s` is given
@@ -20,21 +24,25 @@ def sweep(service: Service, now_ns: int) -> None:
     limits = service.limits
     first_ns = int(limits.first_token_timeout_s * 1e9)
     idle_ns = int(limits.idle_timeout_s * 1e9)
-    for attempt in list(service.active):
+    for at, attempt in enumerate(list(service.active), 1):
+        if not at % _AT_ONCE:
+            yield
+        if attempt not in service.active:
+            continue  # it ended while others ran
         if attempt.paused_ns:
             if now_ns - attempt.paused_ns > idle_ns:
                 attempt.stalled()
         elif attempt.awaits_token:
-            if now_ns - attempt.sent_ns > first_ns:
+            if now_ns - attempt.chosen_ns > first_ns:
                 attempt.exchange.cancel(Ending.TIMEOUT)
         elif now_ns - attempt.last_ns > idle_ns:
             attempt.exchange.cancel(Ending.TIMEOUT)
-    _sweep_clients(service, now_ns)
+    yield from _sweep_clients(service, now_ns)
     for pool in service.pools.values():
         pool.sweep(now_ns)
 
 
-def _sweep_clients(service: Service, now_ns: int) -> None:
+def _sweep_clients(service: Service, now_ns: int) -> Iterator[None]:
     """End what clients do not go on with.
 
     A head must be whole `head_timeout_s` after its first byte, however it dribbles in; a body must bring
@@ -46,15 +54,18 @@ def _sweep_clients(service: Service, now_ns: int) -> None:
     keep_alive_ns = int(limits.keep_alive_s * 1e9)
     uploads, service.uploads = service.uploads, {}
     held_bytes = 0
-    for connection in list(service.connections):
+    for at, connection in enumerate(list(service.connections), 1):
+        if not at % _AT_ONCE:
+            yield
+        if connection not in service.connections:
+            continue
         if connection.is_paused:
             if _has_left(connection):
                 connection.cut(reset=True)
         elif connection.awaits_answer:
             pass
         elif connection.is_unread:
-            since = uploads.get(connection)
-            if _is_too_slow(service, connection, since, now_ns):
+            if _is_too_slow(service, connection, uploads.get(connection), now_ns):
                 connection.overdue("body_timeout", 408, "the request's body came too slowly")
             held_bytes += connection.upload[1]
         elif connection.is_halfway:

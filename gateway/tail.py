@@ -45,6 +45,11 @@ class Tail:
         """Its last events say why it stopped, or that it is done."""
         return self._ended or says_end(self._joined(), from_start=self._is_whole)
 
+    @property
+    def last(self) -> bytes:
+        """What is kept: the whole stream as long as that is little, then its last bytes."""
+        return self._joined()
+
     def _joined(self) -> bytes:
         if len(self._reads) > 1:
             self._reads = [b"".join(self._reads)]

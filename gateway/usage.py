@@ -28,11 +28,12 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
 def usage(last_reads: Iterable[bytes], is_events: bool, first_read: bytes = b"") -> Usage | None:
     """What an answer says of its tokens; None when it says nothing.
 
-    `last_reads` are its last few pieces, oldest first.  `first_read` is of use for Anthropic's events only:
-    some engines tell the prompt's tokens in the first event and nowhere else.
+    `last_reads` are its last few pieces, oldest first.  `first_read` is its beginning where they do not reach
+    back to it: some engines tell the prompt's tokens in the first of Anthropic's events and nowhere else, and
+    some documents tell all before their data.
     """
     tail = b"".join(last_reads)
-    told = _in_events(tail) if is_events else _in_document(tail)
+    told = _in_events(tail) if is_events else _in_document(tail) or _anywhere(first_read)
     if told is not None and told.prompt_tokens is None and is_events:
         begun = _in_events(tail, b'"message_start"') or _in_events(first_read, b'"message_start"')
         if begun is not None:

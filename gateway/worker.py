@@ -158,7 +158,8 @@ class _Worker:
         while True:
             await asyncio.sleep(_TICK_S)
             now_ns = monotonic_ns()
-            sweep(self.service, now_ns)
+            for _ in sweep(self.service, now_ns):
+                await asyncio.sleep(0)
             for fleet in self.service.fleets.fleets:
                 fleet.look(now_ns)
             self._let_go(now_ns)

@@ -17,6 +17,7 @@ from gateway.line_writer import LineWriter, write_lines
 from gateway.outcome import Outcome
 from gateway.request_id import request_id
 from gateway.usage import Usage
+from routing.types import Choice
 
 MS = 1_000_000
 FAILURES = set(Outcome) - {Outcome.COMPLETE, Outcome.CLIENT_ERROR, Outcome.CLIENT_GONE, Outcome.TOO_LARGE}
@@ -63,14 +64,16 @@ def test_a_line_tells_every_instant_in_milliseconds_since_the_request_came() -> 
 
 def test_what_never_came_is_not_there_and_what_engines_tell_is() -> None:
     told = written(
-        log(), Outcome.CUT, fleet="llama", engine="http://e", why="least loaded", cached_bytes=0,
-        uncached_bytes=7, usage=Usage(5, None, 0), retries=1, key="team-a", bytes_in=9, bytes_out=10,
+        log(), Outcome.CUT, fleet="llama", engine="http://e",
+        choice=Choice(0, "least loaded", 0, 7, 3, 99, 0.25), usage=Usage(5, None, 0), retries=1, key="team-a",
+        bytes_in=9, bytes_out=10,
         model="llama", status=0,
     )  # fmt: skip
     assert "head_ms" not in told and "cached_tokens" not in told
     assert (told["prompt_tokens"], told["completion_tokens"]) == (5, 0)
     assert told["level"] == "warning" and told["outcome"] == "cut"
     assert (told["cached_bytes"], told["uncached_bytes"], told["why"]) == (0, 7, "least loaded")
+    assert (told["inflight"], told["pending_bytes"], told["cost_s"]) == (3, 99, 0.25)
 
 
 @given(st.text(), st.binary(max_size=20))
