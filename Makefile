@@ -70,6 +70,16 @@ docs: $(VENV)/.dev  ## rewrite the tables of settings in docs/configuration.md
 bench: $(VENV)/.dev  ## what it costs, beside its peers (bench/README.md)
 	@for bench in overhead latency streams curves; do echo "== $$bench"; $(BIN)/python -m "bench.$$bench"; done
 
+.PHONY: fast
+fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (needs a C compiler)
+	@command -v "$${CC:-cc}" > /dev/null || { echo "a C compiler is needed (Debian: apt-get install gcc)" >&2; exit 1; }
+	rm -rf build/fast
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) install --no-deps --target build/fast .
+
+.PHONY: test-fast
+test-fast: fast $(VENV)/.dev  ## the data plane's tests against what `make fast` built
+	$(BIN)/pytest -o pythonpath="build/fast ." tests/wire tests/routing tests/failures tests/gateway $(PYTEST_ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.dev  ## mixed traffic with faults for SOAK_SECONDS (600): nothing may fail, leak or grow unasked
 	$(BIN)/python -m bench.soak --seconds $(SOAK_SECONDS)

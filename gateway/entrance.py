@@ -64,7 +64,7 @@ class _Entrance(asyncio.Protocol):
             self._turn_away(transport, reason)
             return
         connection = self._porter.connection()
-        transport.set_protocol(connection)
+        transport.set_protocol(cast(asyncio.Protocol, connection))
         connection.connection_made(transport)
 
     def _turn_away(self, transport: asyncio.Transport, reason: str) -> None:

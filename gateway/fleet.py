@@ -3,19 +3,24 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import random
+from typing import Final
 
 from gateway import outlier
 from gateway.loads import LoadRow, LoadTable
 from gateway.outlier import Reason, Standing, State
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
-from routing.router import Router
+from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
+
+# Several workers: what the others do is looked up at most this often; what this one does is seen at once.
+_LOOKED_S: Final = 0.001
 
 
 class Engine:
     """What is known of one engine now.  `load` is that of all workers; `inflight` is this worker's own."""
 
     __slots__ = (
+        "_up",
         "answers",
         "errors",
         "fleet",
@@ -31,7 +36,6 @@ class Engine:
         "spec",
         "standing",
         "token_ns",
-        "up",
     )
 
     def __init__(self, spec: EngineSpec, *, up: bool = True) -> None:
@@ -40,7 +44,7 @@ class Engine:
         self.id = spec.id
         self.name = spec.url
         self.kind = spec.kind
-        self.up = up  # may be chosen; `gateway.outlier` decides
+        self._up = up
         self.on_trial = False  # may be chosen once; say so with `tried`
         self.standing = Standing(State.GOOD if up else State.NEW)
         self.fleet: Fleet | None = None
@@ -52,6 +56,18 @@ class Engine:
         self.life_ns = 0  # when an answer that runs was read from last, as the last sweep saw it
         self.answers = 0
         self.errors = 0
+
+    @property
+    def up(self) -> bool:
+        """May be chosen; `gateway.outlier` decides."""
+        return self._up
+
+    @up.setter
+    def up(self, up: bool) -> None:
+        if up != self._up:
+            self._up = up
+            if self.fleet is not None:
+                self.fleet.changed()
 
     @property
     def is_there(self) -> bool:
@@ -119,7 +135,7 @@ class Engine:
 
     def leave(self) -> None:
         """It was taken out: no request is sent to it any more; nothing probes it back."""
-        self.up = False
+        self.up = False  # while its fleet is still told
         self.fleet = None
 
 
@@ -138,9 +154,35 @@ class Fleet:
     def __init__(self, spec: FleetSpec, engines: Sequence[Engine], router: Router) -> None:
         self.spec = spec
         self.name = spec.model or "default"
-        self.engines = tuple(engines)
+        self._engines = tuple(engines)
+        self._ready: Crowd | None = None
+        self.loads: list[EngineLoad] = []  # those of `ready`
         self.router = router
         self.seconds = Seconds()
+        self.looked_s = -1.0  # when other workers' loads were last looked at
+
+    @property
+    def engines(self) -> tuple[Engine, ...]:
+        return self._engines
+
+    @engines.setter
+    def engines(self, engines: Sequence[Engine]) -> None:
+        self._engines = tuple(engines)
+        self.changed()
+
+    def changed(self) -> None:
+        """Its engines are others, or others of them may be chosen."""
+        self._ready = None
+
+    def ready(self) -> Crowd:
+        """The engines that may be chosen now."""
+        ready = self._ready
+        if ready is None:
+            loads = {one.id: one.load for one in self._engines if one.up}
+            busy = {id for id, load in loads.items() if load.inflight > 0}
+            ready = self._ready = Crowd(loads, busy)
+            self.loads = list(loads.values())
+        return ready
 
     @property
     def is_up(self) -> bool:
@@ -195,22 +237,35 @@ class Fleets:
         self, fleet: Fleet, prompt: Prompt, at_s: float, without: Collection[int]
     ) -> tuple[Engine, Choice] | None:
         """Choose an engine and charge it; None when no engine is left.  Nothing awaits between the two."""
+        crowd = fleet.ready()
+        if self._shared and not 0.0 <= at_s - fleet.looked_s < _LOOKED_S:
+            self._look(fleet, crowd, at_s)
+        loads = fleet.loads
         if without:
-            loads = [one.load for one in fleet.engines if one.up and one.id not in without]
-        else:
-            loads = [one.load for one in fleet.engines if one.up]
-        if not loads:
+            loads = [load for load in loads if load.id not in without]
+            if not loads:
+                return None
+            choice = fleet.router.choose(prompt, loads, at_s)
+        elif not loads:
             return None
-        if self._shared:
-            totals = self._loads.totals
-            for load in loads:
-                load.inflight, load.pending_bytes = totals(load.id)
-        choice = fleet.router.choose(prompt, loads, at_s)
+        else:
+            choice = fleet.router.choose(prompt, loads, at_s, crowd)
         engine = self._by_engine[choice.engine]
         if engine.on_trial:
             engine.tried()
         self._charge(engine, choice.uncached_bytes)
         return engine, choice
+
+    def _look(self, fleet: Fleet, crowd: Crowd, at_s: float) -> None:
+        """See what all workers together have at the engines."""
+        fleet.looked_s = at_s
+        totals, busy = self._loads.totals, crowd.busy
+        for load in fleet.loads:
+            load.inflight, load.pending_bytes = totals(load.id)
+            if load.inflight:
+                busy.add(load.id)
+            else:
+                busy.discard(load.id)
 
     def charge(self, engine: Engine, prompt: Prompt) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
@@ -223,6 +278,9 @@ class Fleets:
         load = engine.load
         load.inflight += 1
         load.pending_bytes += pending_bytes
+        fleet = engine.fleet
+        if fleet is not None:
+            fleet.ready().busy.add(engine.id)
         if self._shared:
             self._row.add(engine.id, 1, pending_bytes)
 
@@ -238,5 +296,8 @@ class Fleets:
         load = engine.load
         load.inflight -= 1
         load.pending_bytes -= pending_bytes
+        fleet = engine.fleet
+        if fleet is not None and load.inflight <= 0:
+            fleet.ready().busy.discard(engine.id)
         if self._shared:
             self._row.add(engine.id, -1, -pending_bytes)

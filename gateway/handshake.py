@@ -5,9 +5,10 @@ its `start_tls` loses what came before it was called.  So connections are accept
 microseconds more, of a handshake's thousand.
 """
 
+import asyncio
 import socket
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from gateway.server import Connection
 from gateway.service import Service
@@ -76,7 +77,7 @@ class TlsAcceptor:
         service, connection = self._service, self._connection()
         try:
             await service.loop.connect_accepted_socket(
-                lambda: connection,
+                lambda: cast(asyncio.Protocol, connection),
                 accepted,
                 ssl=self._tls.context,
                 ssl_handshake_timeout=service.limits.handshake_timeout_s,

@@ -27,8 +27,8 @@ _WAITING_BYTES = 64 << 10  # behind a handshake whose turn has not come
 _RESETS = struct.pack("ii", 1, 0)
 
 
-class Connection(asyncio.Protocol):
-    """One client connection."""
+class Connection:
+    """One client connection; an asyncio.Protocol in all but name (see `wire.upstream`)."""
 
     __slots__ = (
         "_answering",
@@ -122,6 +122,9 @@ class Connection(asyncio.Protocol):
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.client_gone()
+
+    def eof_received(self) -> bool:
+        return False  # a client that has said all it will is taken as gone, as nearly always it is
 
     def pause_writing(self) -> None:
         self.is_full = True

@@ -27,6 +27,8 @@ class PrefixIndex:
         self._capacity_bytes = capacity_bytes
         self._max_age_s = max_age_s
         self._engines: dict[int, _Memory] = {}
+        # Who holds a chain's first link: most engines hold nothing of a prompt, and are not asked.
+        self._holders: dict[int, set[int]] = {}
 
     def set_capacity(self, engine: int, capacity_bytes: int) -> None:
         """How many bytes of prompt the engine's KV cache holds, once that is known."""
@@ -46,11 +48,9 @@ class PrefixIndex:
         found: dict[int, int] = {}
         if not chain:
             return found
-        first, length = chain[0], len(chain)
-        for engine, memory in self._engines.items():
-            entries = memory.entries
-            if first not in entries:
-                continue
+        length = len(chain)
+        for engine in self._holders.get(chain[0], ()):
+            entries = self._engines[engine].entries
             low, high = 1, length  # chain[:low] is held; bisect for how far
             while low < high:
                 middle = (low + high) // 2
@@ -65,7 +65,9 @@ class PrefixIndex:
         """Drop what the engine held, and keep its capacity."""
         memory = self._engines.get(engine)
         if memory is not None:
-            self._engines[engine] = _Memory(memory.capacity_bytes)
+            for link in memory.entries:
+                memory.let_go(link)
+            self._engines[engine] = _Memory(engine, memory.capacity_bytes, self._holders)
 
     def entries(self, engine: int) -> int:
         """How many beginnings are remembered of the engine."""
@@ -80,16 +82,18 @@ class PrefixIndex:
     def _memory(self, engine: int) -> "_Memory":
         memory = self._engines.get(engine)
         if memory is None:
-            memory = self._engines[engine] = _Memory(self._capacity_bytes)
+            memory = self._engines[engine] = _Memory(engine, self._capacity_bytes, self._holders)
         return memory
 
 
 class _Memory:
     """One engine's entries, oldest first: hash -> (bytes counted, instant)."""
 
-    __slots__ = ("capacity_bytes", "entries", "held_bytes")
+    __slots__ = ("_engine", "_holders", "capacity_bytes", "entries", "held_bytes")
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, engine: int, capacity_bytes: int, holders: dict[int, set[int]]) -> None:
+        self._engine = engine
+        self._holders = holders
         self.capacity_bytes = capacity_bytes
         self.entries: OrderedDict[int, tuple[int, float]] = OrderedDict()
         self.held_bytes = 0
@@ -110,7 +114,17 @@ class _Memory:
                 size = MIN_ENTRY_BYTES
             entries[link] = (size, at_s)
             held += size
+            if i == 0:
+                self._holders.setdefault(link, set()).add(self._engine)
         self.held_bytes = held
+
+    def let_go(self, link: int) -> None:
+        """The engine no longer holds `link`, which matters here where a chain begins with it."""
+        holders = self._holders.get(link)
+        if holders is not None:
+            holders.discard(self._engine)
+            if not holders:
+                del self._holders[link]
 
     def expire(self, before_s: float) -> None:
         entries = self.entries
@@ -121,8 +135,10 @@ class _Memory:
                 return
             del entries[link]
             self.held_bytes -= size
+            self.let_go(link)
 
     def evict(self) -> None:
         while self.held_bytes > self.capacity_bytes:
-            _, (size, _) = self.entries.popitem(last=False)
+            link, (size, _) = self.entries.popitem(last=False)
             self.held_bytes -= size
+            self.let_go(link)

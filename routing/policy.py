@@ -8,6 +8,9 @@ from routing.types import Choice, EngineLoad, Prompt
 
 
 class Policy(Protocol):
+    """May say `idle_are_alike = True`: among engines without load that hold nothing of the prompt it makes no
+    difference, so that one of them, drawn by lot, may stand for all."""
+
     def choose(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
     ) -> Choice:

@@ -1,6 +1,6 @@
 """The words of routing: what was asked, what is known of an engine, what was decided.
 
-They are msgspec structs, not dataclasses: several are made for every request.
+What is made for every request is a msgspec struct, far cheaper to make than a dataclass.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,22 @@ class Prompt(Struct, frozen=True, gc=False):
     max_tokens: int | None
 
 
-class EngineLoad(Struct, gc=False):
-    """What is known of one engine at this moment. Its owner goes on changing it: not to be kept."""
+class EngineLoad:
+    """What is known of one engine at this moment. Its owner goes on changing it: not to be kept.
 
-    id: int
-    inflight: int
-    """Requests sent and not yet ended."""
-    pending_bytes: int
-    """Uncached prompt bytes (`Choice.uncached_bytes`) of requests that await their first token."""
+    `inflight`: requests sent and not yet ended. `pending_bytes`: uncached prompt bytes
+    (`Choice.uncached_bytes`) of requests that await their first token.
+    """
+
+    __slots__ = ("id", "inflight", "pending_bytes")
+
+    def __init__(self, id: int, inflight: int, pending_bytes: int) -> None:
+        self.id = id
+        self.inflight = inflight
+        self.pending_bytes = pending_bytes
+
+    def __repr__(self) -> str:
+        return f"EngineLoad({self.id}, {self.inflight}, {self.pending_bytes})"
 
 
 class Choice(Struct, frozen=True, gc=False):

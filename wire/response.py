@@ -103,13 +103,15 @@ class ResponseReader:
 
     def feed(self, data: bytes) -> bytes:
         """Read a piece.  Bytes beyond the message's end set `surplus`: the connection is not to be reused."""
-        if self.head is None:
+        head = self.head
+        if head is None:
             if self._held or self._bodiless:
-                data = self._read_head(self._held + data)
+                head, data = self._read_head(self._held + data)
             else:
-                data = self._read_known(data)
-            if self.head is None:
+                head, data = self._read_known(data)
+            if head is None:
                 return b""
+            self.head = head
         if self.complete:
             self.surplus = self.surplus or bool(data)
             return b""
@@ -122,7 +124,7 @@ class ResponseReader:
             self._left = left
             self.complete = left == 0
             return data
-        if self.head.chunked:
+        if head.chunked:
             return self._read_chunks(data)
         return data
 
@@ -132,8 +134,8 @@ class ResponseReader:
             self.complete = True
         return self.complete
 
-    def _read_known(self, data: bytes) -> bytes:
-        """Read a head that this origin sent before without parsing it."""
+    def _read_known(self, data: bytes) -> tuple[ResponseHead | None, bytes]:
+        """Read a head that this origin sent before without parsing it; gives it and what follows it."""
         heads = self._heads
         sized = heads.sized
         if sized is not None:
@@ -145,13 +147,11 @@ class ResponseReader:
                         head.status, head.reason, head.headers, head.names, True, length, False,
                         head.is_events, head.passed,
                     )  # fmt: skip
-                self.head = head
                 self._left = length
-                return data[start:]
+                return head, data[start:]
         if heads.chunked is not None and data.startswith(heads.chunked_bytes):
-            self.head = heads.chunked
             self._aligned = True
-            return data[len(heads.chunked_bytes) :]
+            return heads.chunked, data[len(heads.chunked_bytes) :]
         return self._read_head(data)
 
     @property
@@ -159,7 +159,7 @@ class ResponseReader:
         """The fields after the last chunk."""
         return self._reading.trailers if self._reading is not None else []
 
-    def _read_head(self, data: bytes) -> bytes:
+    def _read_head(self, data: bytes) -> tuple[ResponseHead | None, bytes]:
         while True:
             if not b"HTTP/1.".startswith(data[:7]):
                 raise MalformedAnswer("the answer does not begin like HTTP/1.1")
@@ -170,7 +170,7 @@ class ResponseReader:
                 self._held = data
                 if b"\n\n" in data:
                     raise MalformedAnswer("the answer's head ends with bare line feeds")
-                return b""
+                return None, b""
             self._held = b""
             reading = _Reading()
             parser = httptools.HttpResponseParser(reading)
@@ -193,16 +193,16 @@ class ResponseReader:
             raise MalformedAnswer("the answer's status line holds a NUL")
         if reading.chunked and reading.coding.lower() != b"chunked":
             raise MalformedAnswer("the answer uses a transfer coding other than chunked")
-        head = self.head = reading.head(status, parser.get_http_version())
+        head = reading.head(status, parser.get_http_version())
         if self._bodiless or status in BODILESS_STATUS or (reading.length == 0 and not reading.chunked):
             self.complete = True
-            return data
+            return head, data
         if reading.chunked:
             self._aligned = True
         elif reading.length is not None:
             self._left = reading.length
         self._heads.remember(raw, head)
-        return data
+        return head, data
 
     def _read_chunks(self, data: bytes) -> bytes:
         if self._aligned:

@@ -245,7 +245,7 @@ class Pool:
 
     async def _connect(self, exchange: Exchange, connection: "_Connection") -> None:
         try:
-            await self._dialer.connect(connection)
+            await self._dialer.connect(cast(asyncio.Protocol, connection))
         except CannotConnect as error:
             self.trouble = error.why
             self._forget(connection)
@@ -299,8 +299,11 @@ class Pool:
             self._room.give()
 
 
-class _Connection(asyncio.Protocol):
-    """One socket.  Idle, or in one exchange."""
+class _Connection:
+    """One socket.  Idle, or in one exchange.
+
+    An asyncio.Protocol in all but name: a class with a base from outside cannot be compiled to a native one.
+    """
 
     __slots__ = (
         "_paused",

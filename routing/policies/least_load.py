@@ -14,6 +14,8 @@ class Params:
 
 
 class LeastLoad:
+    idle_are_alike = True
+
     def choose(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
     ) -> Choice:

@@ -37,6 +37,8 @@ class Params:
 
 
 class PrefixCost:
+    idle_are_alike = True
+
     def __init__(self, params: Params) -> None:
         self._s_per_byte = 1.0 / params.prefill_bytes_per_s
         self._s_per_request = params.decode_s_per_request
