@@ -12,15 +12,25 @@ from wire.upstream import Ending
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
 # So many are looked at without a break: thousands at once would be a pause of milliseconds for all streams.
 _AT_ONCE: Final = 200
+_DONE: Final = object()
 
 
-def sweep(service: Service, now_ns: int) -> Iterator[None]:
-    """End what has been silent for too long, on either side.  At each step the caller lets others run.
+def sweep(service: Service, now_ns: int) -> None:
+    """End what has been silent for too long, on either side; the loop gets its turns while there are many.
 
     An engine has `first_token_timeout_s` until its first token and `idle_timeout_s` between reads after it
     (comments count as life there, and not before).  A client that reads nothing for `idle_timeout_s` is given
     up.  There is no limit on a request's whole time.
     """
+    _go_on(service, _swept(service, now_ns))
+
+
+def _go_on(service: Service, steps: Iterator[None]) -> None:
+    if next(steps, _DONE) is not _DONE:
+        service.loop.call_soon(_go_on, service, steps)
+
+
+def _swept(service: Service, now_ns: int) -> Iterator[None]:
     limits = service.limits
     first_ns = int(limits.first_token_timeout_s * 1e9)
     idle_ns = int(limits.idle_timeout_s * 1e9)

@@ -158,8 +158,7 @@ class _Worker:
         while True:
             await asyncio.sleep(_TICK_S)
             now_ns = monotonic_ns()
-            for _ in sweep(self.service, now_ns):
-                await asyncio.sleep(0)
+            sweep(self.service, now_ns)
             for fleet in self.service.fleets.fleets:
                 fleet.look(now_ns)
             self._let_go(now_ns)
