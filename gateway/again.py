@@ -1,0 +1,71 @@
+"""One request that failed before its answer began: is it sent again, and after what time?"""
+
+from asyncio import TimerHandle
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gateway.retry import retry_after_s
+from gateway.service import Service
+
+if TYPE_CHECKING:
+    from gateway.relay import Relay
+
+
+class Again:
+    """The retries of one request; made when its first attempt fails."""
+
+    __slots__ = ("_delay_s", "_relay", "_service", "_timer", "made")
+
+    def __init__(self, relay: "Relay", service: Service) -> None:
+        self._relay = relay
+        self._service = service
+        self._delay_s = 0.0
+        self._timer: TimerHandle | None = None
+        self.made = 0
+
+    def may(self, why: str, at_ns: int, retry_after: bytes, *, another: bool) -> bool:
+        """Whether to send it again after an attempt that failed at `at_ns`; see `gateway.retry`.
+
+        `retry_after` is the engine's field, if any.  The time to wait is drawn here, for `go`.
+        """
+        service = self._service
+        if self.made >= service.limits.retries:
+            return False
+        delay_s = service.retries.next_delay_s(
+            why,
+            self.made,
+            another=another,
+            rules=service.limits,
+            counted=service.tallies,
+            now_s=at_ns / 1e9,
+            retry_after_s=retry_after_s(retry_after, datetime.now(UTC)) if retry_after else None,
+        )
+        if delay_s is None:
+            return False
+        self._delay_s = delay_s
+        return True
+
+    def go(self, reason: str, send: Callable[[], None]) -> None:
+        """Send it in its time, which `may` has drawn just before."""
+        service = self._service
+        self.made += 1
+        service.tallies.retried += 1
+        service.tallies.counts[("retries", reason)] += 1
+        if not self._delay_s:
+            send()
+            return
+        service.waiting.add(self._relay)
+        self._timer = service.loop.call_later(self._delay_s, self._due, send)
+
+    def stop(self) -> None:
+        """It is not sent again: its client is gone, or the gateway stops."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            self._service.waiting.discard(self._relay)
+
+    def _due(self, send: Callable[[], None]) -> None:
+        self._timer = None
+        self._service.waiting.discard(self._relay)
+        send()
