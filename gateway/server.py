@@ -119,6 +119,7 @@ class Connection:
         self._service.connections.discard(self)
         self._service.doors.leave(self.peer)
         self._is_closing = True
+        self._reader.close()
         relay, self._relay = self._relay, None
         if relay is not None:
             relay.client_gone()

@@ -159,7 +159,14 @@ class RequestReader:
             elif was_between and events:
                 first = events[0]
                 self._known = _known(data, first) if isinstance(first, RequestHead) else None
+        self._events = []  # or an idle connection would hold the last piece of its last body
         return events
+
+    def close(self) -> None:
+        """Nothing more will be fed.  Else this and its parser keep one another alive until a collection."""
+        self._dead = True
+        self._known = None
+        del self._parser
 
     @property
     def is_halfway(self) -> bool:
