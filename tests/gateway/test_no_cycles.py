@@ -1,0 +1,109 @@
+"""A connection or request that is over is gone at once: nothing of ours waits for the garbage collector.
+
+What waits is memory that grows with traffic until a collection, and then a pause.
+"""
+
+import gc
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvloop
+
+from gateway.server import Connection
+from tests.support import (
+    CHAT,
+    SSE_HEAD,
+    TOKEN,
+    Engine,
+    Peer,
+    answers,
+    ask,
+    event,
+    json_answer,
+    post,
+    running,
+    streams,
+    until,
+)  # fmt: skip
+
+OURS = ("gateway.", "wire.", "routing.", "mirror.", "httptools.")
+MANY = 5
+
+
+@contextmanager
+def uncollected() -> Iterator[Counter[str]]:
+    """What only a collection would have freed."""
+    found: Counter[str] = Counter()
+    gc.collect()
+    gc.disable()
+    try:
+        yield found
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kinds = (f"{type(one).__module__}.{type(one).__qualname__}" for one in gc.garbage)
+        found.update(kind for kind in kinds if kind.startswith(OURS))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+async def cut(peer: Peer) -> None:
+    await peer.send(SSE_HEAD, event(TOKEN))
+    peer.reset()
+
+
+async def dead(peer: Peer) -> None:
+    peer.reset()
+
+
+async def whole(port: int) -> None:
+    await ask(port, post())
+
+
+async def large(port: int) -> None:
+    await ask(port, post(CHAT[:-1] + b',"x":"' + b"x" * 300_000 + b'"}'))
+
+
+async def malformed(port: int) -> None:
+    await ask(port, b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+
+
+async def refused(port: int) -> None:
+    await ask(port, b"GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "client"),
+    [
+        (answers(json_answer(b"{}")), whole),
+        (answers(json_answer(b"{}")), large),
+        (answers(json_answer(b"{}", "503 Busy")), whole),
+        (streams(TOKEN), whole),
+        (cut, whole),
+        (dead, whole),
+        (answers(b"no HTTP\r\n\r\n"), whole),
+        (answers(json_answer(b"{}")), malformed),
+        (answers(json_answer(b"{}")), refused),
+    ],
+    ids=["json", "large body", "busy", "stream", "cut", "dead", "garbage", "malformed", "refused"],
+)
+def test_what_is_over_needs_no_collection(
+    script: Callable[[Peer], Awaitable[None]], client: Callable[[int], Awaitable[None]]
+) -> None:
+    async def go() -> None:
+        async with running(Engine(script)) as gateway:
+            await client(gateway.port)  # what is made once
+            with uncollected() as found:
+                for _ in range(MANY):
+                    await client(gateway.port)
+                await until(lambda: not living(Connection))
+            assert {kind: n for kind, n in found.items() if n >= MANY} == {}
+
+    uvloop.run(go())
+
+
+def living(kind: type) -> int:
+    return sum(type(one) is kind for one in gc.get_objects())
