@@ -40,13 +40,14 @@ def refusal(
     code: int | str | None = None,
     param: str | None = None,
     retry_after_s: int | None = None,
+    extra: Sequence[str] = (),
     close: bool = False,
     bodiless: bool = False,
 ) -> bytes:
-    """A whole error response.  `retry_after_s` goes with every 429 and 503."""
+    """A whole error response.  `retry_after_s` goes with every 429 and 503; `extra` are more header lines."""
     body = error_body(message, kind, status if code is None else code, param)
-    extra = [] if retry_after_s is None else [f"Retry-After: {max(1, retry_after_s)}"]
-    return whole(status, body, extra, close=close, bodiless=bodiless)
+    wait = () if retry_after_s is None else (f"Retry-After: {max(1, retry_after_s)}",)
+    return whole(status, body, (*wait, *extra), close=close, bodiless=bodiless)
 
 
 def whole(

@@ -1,6 +1,8 @@
 """What a request's head asks for, worked out once for all requests of a connection with the same head."""
 
-from gateway import decode_body, head, model_name, paths
+from gateway import cors, decode_body, head, model_name, paths, upgrade
+from gateway.admission.keys import Key
+from gateway.admission.refusal import Refused
 from gateway.request_id import request_id
 from gateway.service import Service
 from mirror.headers import is_copy
@@ -25,11 +27,14 @@ class Ask:
         "given_id",
         "grant",
         "head",
+        "hides_credential",
         "is_copy",
         "is_form",
         "is_head",
         "is_opened",
+        "key",
         "path",
+        "priority",
         "reads_body",
         "sized",
         "takes_trailers",
@@ -49,9 +54,29 @@ class Ask:
         self.is_form = model_name.is_form(request.field(b"content-type"))
         self.sized = request.method not in _BODILESS_METHODS  # states a length even when it is 0
         self.takes_trailers = head.takes_trailers(request)
+        self.key: Key | None = None  # whose request it is; None where nothing is limited, or nobody known
+        self.priority = b""
+        self.hides_credential = False
+        if service.admission is not None:
+            self.key = service.admission.identify(credential(request))
+            self.priority = request.field(b"x-shadowlane-priority")
+            self.hides_credential = service.admission.knows_keys
         self._peer = peer
         self._trusted = trusted
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}
+
+    def again(self, service: Service) -> "Ask":
+        """The same head, read by the rules of now."""
+        return Ask(self.head, service, self._peer, trusted=self._trusted)
+
+    def unidentified(self, service: Service) -> Refused | None:
+        """The answer where a key is needed and there is none that is known.
+
+        What a browser asks before it lets a page ask has no credentials (the Fetch standard) and needs none.
+        """
+        if service.admission is None or self.key is not None or cors.is_preflight(self.head):
+            return None
+        return service.admission.unidentified(credential(self.head))
 
     def engine_head(
         self, authority: bytes, mount: bytes, credential: str | None, request: RequestHead
@@ -70,10 +95,17 @@ class Ask:
                 credential=credential.encode() if credential is not None else None,
                 peer=self._peer,
                 trusted=self._trusted,
+                hides_credential=self.hides_credential,
             )
             if request is self.head:
                 self._engine_heads[key] = made
         return made
+
+
+def credential(request: RequestHead) -> bytes:
+    """What a client shows to prove who it is, or empty; browsers cannot set headers of a WebSocket's."""
+    shown = request.field(b"authorization") or request.field(b"x-api-key")
+    return shown or (upgrade.key(request) if request.upgrade else b"")
 
 
 def client_head(response: ResponseHead) -> bytes:

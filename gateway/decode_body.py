@@ -39,6 +39,7 @@ class Decoded:
 
     body: bytes
     whole: bool
+    is_changed: bool = False  # it is to be sent in the coded body's place
 
 
 def codings(head: RequestHead) -> list[bytes]:

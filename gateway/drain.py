@@ -30,6 +30,8 @@ async def drain(service: Service, servers: Sequence[Closes], report: Callable[[]
     await _emptied(service, limits.drain_s)
     for relay in list(service.waiting):
         relay.stop()
+    if service.admission is not None:
+        service.admission.stop()
     for attempt in list(service.active):
         attempt.exchange.cancel(Ending.SHUTDOWN)
     await _emptied(service, _FLUSH_S if service.connections else 0.0)

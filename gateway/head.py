@@ -73,13 +73,16 @@ def to_engine(
     credential: bytes | None,
     peer: bytes,
     trusted: bool = False,
+    hides_credential: bool = False,
 ) -> bytes:
     """The request's head as the engine gets it, without its framing, its id and the line that ends it.
 
-    `credential`, when there is one, replaces whatever the client sent to prove who it is.  `peer` is the
-    client's address; only when it is `trusted` does what it says of others before it pass.
+    `credential`, when there is one, replaces whatever the client sent to prove who it is; where that is the
+    gateway's own business (`hides_credential`) no engine is told it.  `peer` is the client's address; only
+    when it is `trusted` does what it says of others before it pass.
     """
-    dropped = _REQUEST_DROPPED if credential is None else _REQUEST_DROPPED | _CREDENTIALS
+    keeps = credential is None and not hides_credential
+    dropped = _REQUEST_DROPPED if keeps else _REQUEST_DROPPED | _CREDENTIALS
     if not trusted:
         dropped = dropped | claims(head.names)
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (head.method, target, authority), *_kept(head, dropped)]

@@ -22,6 +22,7 @@ class Outcome(StrEnum):
     MALFORMED = "malformed"
     CLIENT_GONE = "client_gone"
     NO_ENGINE = "no_engine"
+    LIMITED = "limited"  # not let in: a limit, or no room
     TOO_LARGE = "too_large"
     SHUTDOWN = "shutdown"  # it was ended with the gateway, or with its engine's time after being taken out
 

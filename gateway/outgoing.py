@@ -13,14 +13,16 @@ _JOINED_BELOW_BYTES: Final = 16 << 10
 
 
 def whole(
-    ask: Ask, body: bytes, packed: Decoded | None, spec: EngineSpec, pool: Pool, id: bytes
-) -> bytes | tuple[bytes, bytes]:
-    """A request whose body is all there."""
+    ask: Ask, body: bytes, packed: Decoded | None, spec: EngineSpec, pool: Pool, id: bytes,
+    named: str | None = None,
+) -> bytes | tuple[bytes, bytes]:  # fmt: skip
+    """A request whose body is all there; `named` is its model where the engine has no other name for it."""
     request = ask.head
-    if spec.model is not None:
-        if packed is not None and packed.whole:
-            request, body = decode_body.plain(request), packed.body
-        body = model_name.renamed(body, spec.model, request.field(b"content-type"))
+    model = named if spec.model is None else spec.model
+    if packed is not None and packed.whole and (model is not None or packed.is_changed):
+        request, body = decode_body.plain(request), packed.body
+    if model is not None:
+        body = model_name.renamed(body, model, request.field(b"content-type"))
     same = ask.engine_head(pool.authority, pool.mount, spec.api_key, request)
     if not body and not ask.sized:
         return b"%bx-request-id: %b\r\n\r\n" % (same, id)
@@ -29,12 +31,15 @@ def whole(
     return b"%bcontent-length: %d\r\nx-request-id: %b\r\n\r\n" % (same, len(body), id), body
 
 
-def begun(ask: Ask, start: bytes, spec: EngineSpec, pool: Pool, id: bytes) -> tuple[bytes, bytes]:
+def begun(
+    ask: Ask, start: bytes, spec: EngineSpec, pool: Pool, id: bytes, named: str | None = None
+) -> tuple[bytes, bytes]:
     """A request whose body begins with `start` and goes on; see `piece`."""
     request = ask.head
     body = start
-    if spec.model is not None:
-        body = model_name.renamed(body, spec.model, request.field(b"content-type"))
+    model = named if spec.model is None else spec.model
+    if model is not None:
+        body = model_name.renamed(body, model, request.field(b"content-type"))
     if request.content_length is not None:
         framing = b"content-length: %d\r\n" % (request.content_length + len(body) - len(start))
     else:

@@ -5,27 +5,28 @@ is one engine's side.  A failed attempt may be followed by another on another en
 has been passed on, and never after.
 """
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import access_line, decode_body, outgoing, question
+from gateway import access_line, decode_body, outgoing, question, turnstile
+from gateway.admission import refusal
+from gateway.admission.ticket import Ticket
+from gateway.again import Again
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
+from gateway.passing import Passing
 from gateway.question import Refused
 from gateway.reply import Reply
-from gateway.retry import retry_after_s
 from gateway.service import Service
 from routing.types import Choice, Prompt
 from wire.upstream import Ending
 
 if TYPE_CHECKING:
-    from asyncio import TimerHandle
-
     from gateway.server import Connection
 
 _FAILED_STATUS = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
@@ -35,32 +36,31 @@ class Relay:
     """The client's side of one request."""
 
     __slots__ = (
+        "_again",
         "_attempt",
-        "_body_bytes",
-        "_choice_made",
         "_client",
-        "_delay_s",
-        "_is_sent",
-        "_packed",
+        "_named",
+        "_passing",
         "_pieces",
-        "_retry_timer",
         "_service",
         "_stale_again",
         "_tried",
         "ask",
         "began",
         "body",
+        "body_bytes",
         "body_ns",
         "copy",
         "fleet",
         "head",
         "id",
         "is_closed",
+        "packed",
         "prompt",
         "received_ns",
         "reply",
-        "retries",
         "status",
+        "ticket",
     )
 
     def __init__(
@@ -82,28 +82,30 @@ class Relay:
         self.fleet: Fleet | None = None
         self.copy: Copy | None = None
         self.reply = Reply(client, ask, id)
+        self.ticket: Ticket | None = None  # what it holds, where requests are limited
         self.began = False  # something of an answer itself, not only comments, was given to the client
         self.is_closed = False
-        self.retries = 0  # made so far
         self.status = 0  # what the gateway itself told the client in place of an engine's answer
         self.body_ns = 0  # when the request was whole
         self._attempt: Attempt | None = None
-        # What came of the body: all of it until it is read, or the start of one that goes by unread until an
-        # engine's connection takes it.
-        self._pieces: list[bytes] = []
-        self._body_bytes = 0
-        self._is_sent = False  # part of a body that goes by is with an engine: no other can have it
-        self._delay_s = 0.0  # before the next attempt
-        self._retry_timer: TimerHandle | None = None
+        self._again: Again | None = None  # once an attempt has failed
+        self._pieces: list[bytes] = []  # of the body, until it is whole or goes by
+        self._passing: Passing | None = None  # a body that goes by unread
+        self.body_bytes = 0  # as many as came
         self._tried: tuple[int, ...] = ()
         self._stale_again = True
-        self._choice_made = False
-        self._packed: Decoded | None = None  # what a compressed body is, as far as it is read
+        self.packed: Decoded | None = None  # what a compressed body is, as far as it is read
+        self._named: str | None = None  # the model for engines, where another fleet took this over
 
     @property
     def upload(self) -> tuple[int, int]:
         """How many bytes of the body came, and how many of them wait here for the rest."""
-        return self._body_bytes, self._body_bytes if self._pieces and not self._choice_made else 0
+        return self.body_bytes, self.body_bytes if self._pieces else 0
+
+    @property
+    def retries(self) -> int:
+        """Made so far."""
+        return 0 if self._again is None else self._again.made
 
     # What the client sends
 
@@ -113,7 +115,7 @@ class Relay:
             self.body_came(body)
             self.body_ended()
             return
-        self._body_bytes = len(body)
+        self.body_bytes = len(body)
         self.body_ns = self.received_ns
         self.body = body
         self._whole()
@@ -123,16 +125,16 @@ class Relay:
         if self.is_closed:
             return
         limits = self._service.limits
-        self._body_bytes += len(piece)
-        if max(self._body_bytes, self.head.content_length or 0) > limits.body_bytes:
+        self.body_bytes += len(piece)
+        if max(self.body_bytes, self.head.content_length or 0) > limits.body_bytes:
             message = f"the body is larger than {limits.body_bytes} bytes"
             self._refuse(413, "request_too_large", message, Outcome.TOO_LARGE, "too_large")
             return
-        if self._choice_made:
-            self._pass_piece(piece)
+        if self._passing is not None:
+            self._passing.piece_came(piece)
             return
         self._pieces.append(piece)
-        if self._body_bytes > limits.read_bytes:
+        if self.body_bytes > limits.read_bytes:
             self._dispatch_unread()
 
     def body_ended(self) -> None:
@@ -140,8 +142,8 @@ class Relay:
         if self.is_closed:
             return
         self.body_ns = monotonic_ns()
-        if self._choice_made:
-            self._pass_end()
+        if self._passing is not None:
+            self._passing.ended()
             return
         pieces = self._pieces
         self.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -187,12 +189,15 @@ class Relay:
         """All of the request is here."""
         assert self.body is not None
         try:
-            model, self.prompt, self._packed = question.read(self.ask, self.body, self._service)
+            model, self.prompt, self.packed = question.read(self.ask, self.body, self._service)
             self._find_fleet(model)
         except Refused as error:
             self._answer(error)
             return
-        self._dispatch()
+        if self._service.admission is None:
+            self.dispatch()
+        else:
+            turnstile.enter(self, self._service)
 
     def _dispatch_unread(self) -> None:
         """Too large to be read: its model is looked for in what came, load decides, the rest streams by."""
@@ -202,40 +207,46 @@ class Relay:
         except Refused as error:
             self._answer(error)
             return
-        self._pieces = [start]
-        self._dispatch()
+        self._pieces = []
+        self._passing = Passing(self.ask, start, self._client.flow)
+        if self._service.admission is None:
+            self.dispatch()
+        else:
+            turnstile.enter(self, self._service)
 
     def _find_fleet(self, model: str | None) -> None:
         self.fleet = question.fleet_of(model, self._service)
         if self.ask.is_opened:
             self._tried = question.barred(self.ask, self.fleet)
 
-    def _dispatch(self) -> None:
-        """Choose an engine and send the request, or the start of one whose body goes by."""
-        self._wait_no_more()
+    def moved(self, fleet: Fleet) -> None:
+        """Another fleet takes it over, whose engines know another model."""
+        self.fleet = fleet
+        self._named = fleet.spec.model
+
+    def dispatch(self) -> None:
+        """Choose an engine and send the request, or as much as came of one whose body goes by."""
         service, fleet = self._service, self.fleet
         assert fleet is not None
-        chosen = service.fleets.choose(fleet, self.prompt or _NO_PROMPT, self.received_ns / 1e9, self._tried)
+        at_s, prompt, ticket = self.received_ns / 1e9, self.prompt or _NO_PROMPT, self.ticket
+        if ticket is None:
+            chosen = service.fleets.choose(fleet, prompt, at_s, self._tried)
+        else:
+            chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
         if chosen is None:
             self._no_engine()
             return
         engine, choice = chosen
-        self._choice_made = True
-        if self.body is None:
-            self._send(engine, choice, b"".join(self._pieces))
-            if self.body_ns:  # all of it came before a connection did
-                self._pass_end()
-        else:
-            self._send(engine, choice, None)
+        self._send(engine, choice)
 
-    def _send(self, engine: Engine, choice: Choice, start: bytes | None, *, fresh: bool = False) -> None:
-        service, spec = self._service, engine.spec
+    def _send(self, engine: Engine, choice: Choice, *, fresh: bool = False) -> None:
+        service, spec, passing = self._service, engine.spec, self._passing
         pool = service.pools[engine.id]
-        if start is None:
+        if passing is None:
             assert self.body is not None
-            data = outgoing.whole(self.ask, self.body, self._packed, spec, pool, self.id)
+            data = outgoing.whole(self.ask, self.body, self.packed, spec, pool, self.id, self._named)
         else:
-            data = outgoing.begun(self.ask, start, spec, pool, self.id)
+            data = outgoing.begun(self.ask, passing.start, spec, pool, self.id, self._named)
         attempt = Attempt(self, service, engine, choice)
         self._attempt = attempt
         self._tried += (engine.id,)
@@ -243,11 +254,13 @@ class Relay:
             data,
             attempt,
             bodiless=self.ask.is_head,
-            streaming=start is not None,
+            streaming=passing is not None,
             # A body that goes by cannot be sent again, so it must not meet an idle connection's end.
-            fresh=fresh or start is not None,
-            flow=self._flow if start is not None else None,
+            fresh=fresh or passing is not None,
+            flow=passing.flow if passing is not None else None,
         )
+        if passing is not None:
+            passing.begun(attempt.exchange)
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
@@ -257,12 +270,14 @@ class Relay:
     def _offer_copy(self, attempt: "Attempt") -> None:
         """Hand the request to the lane, once, after production has it."""
         service = self._service
+        if self._named is not None:
+            return  # its model is not the one by which this fleet's arms are asked
         if self.copy is None and self.prompt is not None and len(self._tried) == 1 and not self.ask.is_copy:
             assert self.fleet is not None and self.body is not None
             target = self.head.target.decode("latin-1")
             headers, body = self.head.headers, self.body
-            if self._packed is not None:
-                headers, body = decode_body.plain(self.head).headers, self._packed.body
+            if self.packed is not None:
+                headers, body = decode_body.plain(self.head).headers, self.packed.body
             self.copy = service.lane.copied(
                 self.fleet.spec.model,
                 self.id.decode("latin-1"),
@@ -275,32 +290,6 @@ class Relay:
                 attempt.sent_ns,
             )
 
-    def _flow(self, pause: bool) -> None:
-        """The engine's connection takes the body slowly, or (again) at once."""
-        if not pause:
-            self._is_sent = True
-            self._pieces = []
-        self._client.flow(pause)
-
-    @property
-    def body_bytes(self) -> int:
-        """How many bytes of the body came."""
-        return self._body_bytes
-
-    def _pass_piece(self, piece: bytes) -> None:
-        if not self._is_sent:
-            self._pieces.append(piece)
-        if self._attempt is not None and (data := outgoing.piece(self.ask, piece, last=False)):
-            self._attempt.exchange.write(data)
-
-    def _pass_end(self) -> None:
-        attempt = self._attempt
-        if attempt is None:
-            return
-        if data := outgoing.piece(self.ask, b"", last=True):
-            attempt.exchange.write(data)
-        attempt.exchange.finish()
-
     # What attempts tell
 
     def may_try_another(self, why: str, at_ns: int, retry_after: bytes = b"") -> bool:
@@ -309,54 +298,37 @@ class Relay:
         Where all were tried, one that said when to come back (`retry_after`) may be asked once more then.
         """
         assert self.fleet is not None
-        service = self._service
         if (
             self.began
             or self.is_closed
             or not self.reply.is_open
-            or (self.body is None and self._is_sent)
-            or self.retries >= service.limits.retries
+            or (self._passing is not None and self._passing.is_taken)
         ):
             return False
-        another = any(engine.up and engine.id not in self._tried for engine in self.fleet.engines)
-        delay_s = service.retries.next_delay_s(
-            why,
-            self.retries,
-            another=another,
-            rules=service.limits,
-            counted=service.tallies,
-            now_s=at_ns / 1e9,
-            retry_after_s=retry_after_s(retry_after, datetime.now(UTC)) if retry_after else None,
-        )
-        if delay_s is None:
+        again = self._again
+        if again is None:
+            again = self._again = Again(self, self._service)
+        without = self._tried if self.ticket is None else (*self._tried, *self.ticket.full())
+        another = any(engine.up and engine.id not in without for engine in self.fleet.engines)
+        if not again.may(why, at_ns, retry_after, another=another):
             return False
-        self._delay_s = delay_s
         if not another:
             self._tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
         return True
 
     def try_another(self, reason: str) -> None:
-        """Send the request again, after the time that `may_try_another`, asked just before, has drawn."""
-        service = self._service
-        self.retries += 1
-        service.tallies.retried += 1
-        service.tallies.counts[("retries", reason)] += 1
+        """Send the request again, at the time that `may_try_another`, asked just before, has set."""
+        assert self._again is not None
         if self.copy is not None:
             self.copy.reads.clear()  # the failed attempt's words are no part of production's answer
         self._attempt = None
-        if not self._delay_s:
-            self._dispatch()
-            return
-        if self.body is None:
-            self._client.flow(True)  # until there is a connection to take the body
-        service.waiting.add(self)
-        self._retry_timer = service.loop.call_later(self._delay_s, self._dispatch)
+        if self._passing is not None:
+            self._passing.wait()
+        self._again.go(reason, self.dispatch)
 
     def _wait_no_more(self) -> None:
-        timer, self._retry_timer = self._retry_timer, None
-        if timer is not None:
-            timer.cancel()
-            self._service.waiting.discard(self)
+        if self._again is not None:
+            self._again.stop()
 
     def try_same_afresh(self, engine: Engine) -> bool:
         """Once: the reused connection died before it said a word, so the request never began there."""
@@ -365,13 +337,13 @@ class Relay:
         self._stale_again = False
         self._service.tallies.counts[("retries", "idle_race")] += 1
         choice = self._service.fleets.charge(engine, self.prompt or _NO_PROMPT)
-        self._send(engine, choice, None, fresh=True)
+        self._send(engine, choice, fresh=True)
         return True
 
     def finished(self, attempt: Attempt, what: Outcome, at_ns: int) -> None:
         """The answer is whole."""
         self._attempt = None  # relay and attempt would keep one another alive until the next collection
-        self._count(attempt.engine.name, what)
+        self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
             self.reply.finish(attempt.exchange.trailers)
@@ -383,7 +355,7 @@ class Relay:
         if self._attempt is not attempt:
             return  # the request was refused meanwhile, and counted so
         self._attempt = None
-        self._count(attempt.engine.name, what)
+        self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
             self._tell_failure(ending)
@@ -406,6 +378,13 @@ class Relay:
         self._client.refuse(status, kind, why, None, retry_after_s=again_s, request=self.head)
         self._client.answered(close=self._client.is_unread)
 
+    def turned_away(self, why: refusal.Refused) -> None:
+        """Admission does not let it in."""
+        self._refuse(
+            why.status, why.type, why.message, Outcome.LIMITED, why.reason,
+            code=why.reason, retry_after_s=why.retry_after_s, extra=turnstile.lines(why),
+        )  # fmt: skip
+
     def _no_engine(self) -> None:
         assert self.fleet is not None
         message = f"no engine of {self.fleet.name} is available"
@@ -420,6 +399,7 @@ class Relay:
     def _refuse(
         self, status: int, kind: str, message: str, what: Outcome, reason: str, *,
         code: str | None = None, param: str | None = None, retry_after_s: int | None = None,
+        extra: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self._count("none", what)
         self._service.tallies.counts[("refused", reason)] += 1
@@ -433,8 +413,9 @@ class Relay:
         else:
             self.status = status
             self._client.refuse(
-                status, kind, message, code, param=param, retry_after_s=retry_after_s, request=self.head
-            )
+                status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra,
+                request=self.head,
+            )  # fmt: skip
             self._client.answered(close=self._client.is_unread)
         self._log(attempt, what, monotonic_ns())
 
@@ -443,9 +424,16 @@ class Relay:
         if self._service.access.wants(what, at_ns / 1e9):
             access_line.write(self._service.access, self, attempt, what, at_ns)
 
-    def _count(self, engine: str, what: Outcome) -> None:
+    def _count(self, engine: str, what: Outcome, attempt: Attempt | None = None) -> None:
+        """The one place where a request's end is counted and what it holds is released."""
         fleet = self.fleet.name if self.fleet is not None else "none"
         self._service.tallies.counts["requests", fleet, engine, what] += 1
+        ticket = self.ticket
+        if ticket is not None:
+            self.ticket = None
+            is_answered = attempt is not None and attempt.token_ns > 0 and attempt.status < 400
+            told = None if attempt is None else attempt.usage
+            turnstile.ended(ticket, what, answered=is_answered, told=told)
 
 
 _NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)

@@ -40,6 +40,7 @@ class Reply:
         "_is_head",
         "_is_old",
         "_takes_trailers",
+        "degraded",
         "head_sent",
         "id",
     )
@@ -52,6 +53,7 @@ class Reply:
         self._framing = Framing.NONE
         self._held = b""  # the head, until it is written
         self._is_events = False
+        self.degraded = b""  # a line that tells what was done for want of room
         self.id = id
         self.head_sent = False
 
@@ -86,6 +88,8 @@ class Reply:
         else:
             self._framing = Framing.CHUNKED
             framing = b"Transfer-Encoding: chunked\r\n"
+        if self.degraded:
+            framing += self.degraded
         self._held = b"%b%b%bx-request-id: %b\r\n\r\n" % (client_head(response), framing, close, self.id)
         if not more:
             self._flush()

@@ -11,7 +11,10 @@ from contextlib import suppress
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import head, upgrade
+from gateway import head, turnstile, upgrade
+from gateway.admission.refusal import Refused
+from gateway.admission.ticket import Ticket
+from gateway.ask import Ask
 from gateway.fleet import Engine, Fleet
 from gateway.outcome import Outcome, outcome
 from gateway.service import Service
@@ -20,7 +23,6 @@ from routing.types import Prompt
 from wire import lent
 from wire.dial import CannotConnect
 from wire.handshake import Handshake
-from wire.http1 import RequestHead
 from wire.response import BODILESS_STATUS, ResponseHead
 from wire.tasks import Tasks
 from wire.upstream import Ending
@@ -41,12 +43,13 @@ class Tunnel:
         service: Service,
         connection: "Connection",
         transport: asyncio.Transport,
-        asked: RequestHead,
+        ask: Ask,
         id: bytes,
     ) -> None:
         self._service = service
         self._connection = connection
-        self._asked = asked
+        self._rules = ask
+        self._asked = ask.head
         self._id = id
         self._client = ClientEnd(self, connection, transport)
         self._end: EngineEnd | None = None
@@ -59,12 +62,17 @@ class Tunnel:
         self._is_charged = False
         self._pending_bytes = 0
         self._is_counted = False
+        self._ticket: Ticket | None = None  # what it holds, where requests are limited
+        self._named: str | None = None  # the model for engines, where another fleet took this over
+        self._degraded = b""
         self.is_open = False
 
-    def begin(self) -> None:
-        """Take the connection over: it is this tunnel's from here on."""
+    def begin(self, early: bytes) -> None:
+        """Take the connection over: it is this tunnel's from here on.  `early` came behind the handshake."""
         self._service.tallies.requests += 1
         self._client.transport.set_protocol(self._client)
+        if early:
+            self.client_said(early)
         self._task = self._tasks.spawn(self._open(), name="tunnel")
 
     # Until the engine agrees
@@ -90,9 +98,17 @@ class Tunnel:
             )
             self._refuse(404, f"{asked}; there are: {known}", Outcome.CLIENT_ERROR, "unknown_model")
             return
+        if service.admission is not None:
+            got = await self._turn(fleet)
+            if isinstance(got, Refused):
+                self._turned_away(got)
+                return
+            fleet = self._fleet = got
         tried: tuple[int, ...] = ()
         while len(tried) <= service.limits.retries:
-            chosen = service.fleets.choose(fleet, _NO_PROMPT, monotonic_ns() / 1e9, tried)
+            chosen = turnstile.choose(
+                self._ticket, service.fleets, fleet, _NO_PROMPT, monotonic_ns() / 1e9, tried
+            )
             if chosen is None:
                 break
             self._engine, choice = chosen
@@ -108,6 +124,39 @@ class Tunnel:
             return
         self._refuse(503, f"no engine of {fleet.name} is available", Outcome.NO_ENGINE, "no_engine")
 
+    async def _turn(self, fleet: Fleet) -> Fleet | Refused:
+        """Ask admission, and wait for the turn: the fleet that takes it, or why none does."""
+        service, key = self._service, self._rules.key
+        assert service.admission is not None and key is not None
+        turn: asyncio.Future[Refused | None] = service.loop.create_future()
+
+        def came(_ticket: Ticket, refused: Refused | None) -> None:
+            if not turn.done():
+                turn.set_result(refused)
+
+        got = service.admission.ask(
+            key, fleet.spec.model, prompt_bytes=0, body_bytes=0, priority=self._rules.priority,
+            at_ns=monotonic_ns(), on_turn=came,
+        )  # fmt: skip
+        if isinstance(got, Refused):
+            return got
+        self._ticket = got
+        if got.waits and (refused := await turn) is not None:
+            return refused
+        if got.fleet == fleet.spec.model:
+            return fleet
+        self._named, self._degraded = got.fleet, turnstile.line(got)
+        return turnstile.named(service.fleets, got.fleet)
+
+    def _turned_away(self, why: Refused) -> None:
+        self._service.tallies.counts[("refused", why.reason)] += 1
+        self._connection.refuse(
+            why.status, why.type, why.message, why.reason, request=None, retry_after_s=why.retry_after_s,
+            extra=turnstile.lines(why), close=True,
+        )  # fmt: skip
+        self.ended(Outcome.LIMITED)
+        self._connection.answered(close=True)
+
     async def _ask(self, engine: Engine) -> EngineEnd:
         """Connect and send the handshake.  Raises CannotConnect."""
         pool, spec = self._service.pool(engine), engine.spec
@@ -116,8 +165,10 @@ class Tunnel:
         end.other, self._client.other, self._end = self._client, end, end
         await lent.dial(pool, end)
         end.lent()
-        asked = self._asked if spec.api_key is None else upgrade.without_key(self._asked)
-        target = asked.target if spec.model is None else upgrade.renamed(asked.target, spec.model)
+        keeps = spec.api_key is None and not self._rules.hides_credential
+        asked = self._asked if keeps else upgrade.without_key(self._asked)
+        model = self._named if spec.model is None else spec.model
+        target = asked.target if model is None else upgrade.renamed(asked.target, model)
         same = head.to_engine(
             asked,
             target=pool.mount + target,
@@ -125,6 +176,7 @@ class Tunnel:
             credential=None if spec.api_key is None else spec.api_key.encode(),
             peer=self._connection.peer,
             trusted=self._connection.is_trusted,
+            hides_credential=self._rules.hides_credential,
         )
         if end.is_connected:
             end.transport.write(b"%b%bx-request-id: %b\r\n\r\n" % (same, _SWITCH, self._id))
@@ -160,6 +212,7 @@ class Tunnel:
         if self._connection.grant is not None:
             refused = self._connection.grant.over(refused)
         framing = b"" if refused.status in BODILESS_STATUS else b"Content-Length: %d\r\n" % len(body)
+        framing += self._degraded
         lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self._id)
         self._client.transport.write(head.to_client(refused) + lines + body)
         self.ended(outcome(Ending.COMPLETE, refused.status, None))
@@ -186,7 +239,8 @@ class Tunnel:
         self.is_open = True
         self._client.keep_alive()
         client = self._client.transport
-        client.write(b"%b%bx-request-id: %b\r\n\r\n" % (head.to_client(agreed), _SWITCH, self._id))
+        told = head.to_client(agreed) + self._degraded
+        client.write(b"%b%bx-request-id: %b\r\n\r\n" % (told, _SWITCH, self._id))
         if end.handshake.rest:
             client.write(end.handshake.rest)
         for piece in self._early:
@@ -231,6 +285,9 @@ class Tunnel:
             self._end.close()
         if self.is_open:
             self._client.close()
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            turnstile.ended(ticket, what, answered=self.is_open, told=None)
 
     def _release(self) -> None:
         if self._is_charged and self._engine is not None:

@@ -45,8 +45,18 @@ def renamed(target: bytes, name: str) -> bytes:
     return path + mark + b"&".join(parts)
 
 
+def key(request: RequestHead) -> bytes:
+    """The key that a browser offers among the subprotocols, or empty."""
+    for name, (_, value) in zip(request.names, request.headers, strict=True):
+        if name == _OFFERED:
+            for offer in value.split(b","):
+                if (offer := offer.strip()).startswith(_KEY):
+                    return offer[len(_KEY) :]
+    return b""
+
+
 def without_key(request: RequestHead) -> RequestHead:
-    """The handshake without a key among its subprotocols: the engine gets its own."""
+    """The handshake without a key among its subprotocols: that is not for the engine."""
     if _OFFERED not in request.names:
         return request
     headers: Headers = []

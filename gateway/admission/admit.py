@@ -93,20 +93,25 @@ class Admission:
         """Whose request this is, by its `Authorization` or `x-api-key` field; b"" where it has none."""
         return self._ring.identify(credential)
 
+    @property
+    def knows_keys(self) -> bool:
+        """Whether credentials are this gateway's to judge, and so no business of engines."""
+        return not self._ring.takes_any
+
     def unidentified(self, credential: bytes) -> Refused:
         """The answer where `identify` knows nobody."""
         return self._ledger.limited(refusal.unidentified(credential), "none", 1)
 
     def ask(
         self, key: Key, fleet: str | None, *, prompt_bytes: int, body_bytes: int, priority: bytes, at_ns: int,
-        on_turn: OnTurn, may_wait: bool = True,
+        on_turn: OnTurn, may_wait: bool = True, may_move: bool = True,
     ) -> Ticket | Refused:  # fmt: skip
         """Let a request for a fleet (its model) in, refuse it, or let it wait (`Ticket.waits`).
 
         `priority` is what the client wrote: it may lower the class its key has, not raise it.  `on_turn` is
         called for a ticket that waits, once: with None when its turn has come, or with why it is refused.
         It is never called from inside this method for this ticket.  `may_wait` is False for a request that is
-        not held whole: it is refused where it would wait.
+        not held whole: it is refused where it would wait.  `may_move`: another fleet can answer it as well.
         """
         wanted = max(key.priority, _BY_NAME.get(priority.strip().lower(), 0)) if priority else key.priority
         tokens = -int(-prompt_bytes // self._spec.bytes_per_token)
@@ -116,7 +121,7 @@ class Admission:
             refused = limits.met(key, self._everyone, table, tokens, at_ns)
             if refused is None:
                 ticket = Ticket(self, key, fleet, wanted, tokens, body_bytes, at_ns, on_turn)
-                refused = self._place(ticket, at_ns, may_wait)
+                refused = self._place(ticket, at_ns, may_wait=may_wait, may_move=may_move)
         finally:
             self._asking = None
             table.unlock()
@@ -146,6 +151,19 @@ class Admission:
             self._table.unlock()
         self._tell()
         return self.waiting
+
+    def stop(self) -> None:
+        """The worker ends: whoever still waits here is told so."""
+        self._table.lock()
+        try:
+            for room in self._rooms.values():
+                for ticket in list(room.line):
+                    self._turn_away(
+                        room, ticket, refusal.STOPPING, "the gateway stops; try again in a moment"
+                    )
+        finally:
+            self._table.unlock()
+        self._tell()
 
     def gauges(self) -> dict[tuple[str, ...], float]:
         """What waits and runs in this worker, by the names and labels of `gateway.metrics`."""
@@ -222,11 +240,11 @@ class Admission:
 
     # Under the lock
 
-    def _place(self, ticket: Ticket, at_ns: int, may_wait: bool) -> Refused | None:
+    def _place(self, ticket: Ticket, at_ns: int, *, may_wait: bool, may_move: bool) -> Refused | None:
         """Let it run if there is room and nobody before it; else the fallback, the queue, or neither."""
         room = self._rooms[ticket.fleet]
         if not self._is_free(room, at_ns):
-            fallback = room.spec.fallback
+            fallback = room.spec.fallback if may_move else None
             if fallback is not None and self._is_free(self._rooms[fallback], at_ns):
                 room = self._rooms[fallback]
                 ticket.fleet = fallback
@@ -301,7 +319,8 @@ class Admission:
             line.turned(at_ns)
             if ticket is self._asking:
                 continue
-            self._ledger.waited(room.spec.name, ticket.priority, at_ns - ticket.entered_ns)
+            ticket.waited_ns = at_ns - ticket.entered_ns
+            self._ledger.waited(room.spec.name, ticket.priority, ticket.waited_ns)
             if room.spec.shorten_to is not None:
                 ticket.shorten_to = room.spec.shorten_to
                 ticket.degraded = f"max_tokens={room.spec.shorten_to}"

@@ -58,7 +58,7 @@ class Key:
 class KeyRing:
     """The keys that are known, and who comes without one."""
 
-    __slots__ = ("_anonymous", "_by_start", "_takes_any")
+    __slots__ = ("_anonymous", "_by_start", "takes_any")
 
     def __init__(self, keys: Iterable[tuple[bytes, Key]], anonymous: Key | None) -> None:
         """`keys`: (SHA-256 of the key, whose it is).  `anonymous` is who comes without a key, where one may.
@@ -69,7 +69,7 @@ class KeyRing:
         for digest, key in keys:
             self._by_start.setdefault(digest[:8], []).append((digest, key))
         self._anonymous = anonymous
-        self._takes_any = not self._by_start
+        self.takes_any = not self._by_start
 
     def identify(self, credential: bytes) -> Key | None:
         """Whose request has this `Authorization` (or `x-api-key`) field; b"" for none.  None: not known here.
@@ -77,7 +77,7 @@ class KeyRing:
         The digest's first 8 bytes find the candidates, which tells nothing about a key, and the whole digest
         is compared in constant time.
         """
-        if self._takes_any or not credential:
+        if self.takes_any or not credential:
             return self._anonymous
         if credential[:7].lower() == b"bearer ":
             credential = credential[7:].strip()

@@ -33,7 +33,7 @@ class Ticket:
 
     __slots__ = (
         "_admission", "body_bytes", "charged", "degraded", "entered_ns", "fleet", "key", "on_turn",
-        "priority", "prompt_tokens", "seat", "shorten_to", "state",
+        "priority", "prompt_tokens", "seat", "shorten_to", "state", "waited_ns",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +51,7 @@ class Ticket:
         self.state = WAITING
         self.seat = NO_SEAT
         self.charged = 0  # against its key's fair share
+        self.waited_ns = 0  # for its turn
         self.shorten_to: int | None = None
         self.degraded: str | None = None
 
@@ -58,6 +59,10 @@ class Ticket:
     def waits(self) -> bool:
         """Whether its turn has not come yet: `on_turn` will be called with it, and with why when refused."""
         return self.state is WAITING
+
+    def full(self) -> tuple[int, ...]:
+        """Engines of its fleet with no room left for it, to be left out of the choice."""
+        return tuple(id for id in self._admission.full(self.fleet) if id != self.seat)
 
     def sit(self, engine: int) -> bool:
         """Take a place at an engine, leaving the one taken before; False: it is full, choose again."""
