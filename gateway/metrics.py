@@ -42,6 +42,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "upstream_errors": ("Failures seen at an engine, by kind.", ("engine", "kind")),
     "left_out": ("Times an engine was left out, by reason.", ("engine", "reason")),
     "tls_reloads": ("Changed TLS files, by what became of them.", ("reason",)),
+    "step_failed": ("Failures in what a worker looks after once a second; its log says which.", ()),
     "retries_refused": ("Retries that the budget did not allow.", ()),
     "access_log_dropped": ("Lines of requests that were not written, by reason.", ("reason",)),
     "client_gone": ("Clients that left before their answer ended.", ()),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import random
 from time import monotonic
@@ -34,6 +34,10 @@ class Tallies:
     requests: int = 0
 
 
+def _raised(_what: str, error: Exception) -> None:
+    raise error
+
+
 @dataclass(slots=True)
 class Service:
     """One worker's engines, limits, lane and tallies."""
@@ -57,6 +61,7 @@ class Service:
     retries: Retries = field(default_factory=lambda: Retries(random, monotonic()))
     access: AccessLog = field(default_factory=lambda: AccessLog("worker", failures=False, rng=random))
     admission: Admission | None = None  # None: no keys and no limits
+    failed: Callable[[str, Exception], None] = _raised  # told of what went wrong in work for all requests
     draining: bool = False
     generation: int = 0  # of the rules by which heads are read
 

@@ -4,6 +4,7 @@ import select
 from collections.abc import Iterator
 from typing import Final
 
+from gateway.attempt import Attempt
 from gateway.server import Connection
 from gateway.service import Service
 from wire.upstream import Ending
@@ -20,7 +21,7 @@ def sweep(service: Service, now_ns: int) -> None:
 
     An engine has `first_token_timeout_s` until its first token and `idle_timeout_s` between reads after it
     (comments count as life there, and not before).  A client that reads nothing for `idle_timeout_s` is given
-    up.  There is no limit on a request's whole time.
+    up.  There is no limit on a request's whole time.  One that fails to be ended keeps no other from it.
     """
     _go_on(service, _swept(service, now_ns))
 
@@ -34,22 +35,40 @@ def _swept(service: Service, now_ns: int) -> Iterator[None]:
     limits = service.limits
     first_ns = int(limits.first_token_timeout_s * 1e9)
     idle_ns = int(limits.idle_timeout_s * 1e9)
+
+    def is_overdue(attempt: Attempt) -> bool:
+        if attempt.paused_ns:
+            return now_ns - attempt.paused_ns > idle_ns
+        if attempt.awaits_token:
+            return now_ns - attempt.chosen_ns > first_ns
+        return now_ns - attempt.last_ns > idle_ns
+
+    overdue: list[Attempt] = []
     for at, attempt in enumerate(list(service.active), 1):
         if not at % _AT_ONCE:
             yield
-        if attempt not in service.active:
-            continue  # it ended while others ran
-        if attempt.paused_ns:
-            if now_ns - attempt.paused_ns > idle_ns:
-                attempt.stalled()
-        elif attempt.awaits_token:
-            if now_ns - attempt.chosen_ns > first_ns:
-                attempt.exchange.cancel(Ending.TIMEOUT)
-        elif now_ns - attempt.last_ns > idle_ns:
-            attempt.exchange.cancel(Ending.TIMEOUT)
+        if is_overdue(attempt):
+            overdue.append(attempt)
+        elif not attempt.awaits_token:
+            attempt.engine.life_ns = max(attempt.engine.life_ns, attempt.last_ns)
+    # Only now: whether an engine that gave no token is to blame depends on whether others of its answers run.
+    for at, attempt in enumerate(overdue, 1):
+        if not at % _AT_ONCE:
+            yield
+        if attempt in service.active and is_overdue(attempt):  # still: others ran meanwhile
+            try:
+                if attempt.paused_ns:
+                    attempt.stalled()
+                else:
+                    attempt.exchange.cancel(Ending.TIMEOUT)
+            except Exception as error:
+                service.failed("sweep", error)
     yield from _sweep_clients(service, now_ns)
-    for pool in service.pools.values():
-        pool.sweep(now_ns)
+    for pool in list(service.pools.values()):
+        try:
+            pool.sweep(now_ns)
+        except Exception as error:
+            service.failed("sweep", error)
 
 
 def _sweep_clients(service: Service, now_ns: int) -> Iterator[None]:
@@ -60,8 +79,6 @@ def _sweep_clients(service: Service, now_ns: int) -> Iterator[None]:
     nothing is asked is closed after `keep_alive_s`.
     """
     limits = service.limits
-    head_ns = int(limits.head_timeout_s * 1e9)
-    keep_alive_ns = int(limits.keep_alive_s * 1e9)
     uploads, service.uploads = service.uploads, {}
     held_bytes = 0
     for at, connection in enumerate(list(service.connections), 1):
@@ -69,22 +86,32 @@ def _sweep_clients(service: Service, now_ns: int) -> Iterator[None]:
             yield
         if connection not in service.connections:
             continue
-        if connection.is_paused:
-            if _has_left(connection):
-                connection.cut(reset=True)
-        elif connection.awaits_answer:
-            pass
-        elif connection.is_unread:
-            if _is_too_slow(service, connection, uploads.get(connection), now_ns):
-                connection.overdue("body_timeout", 408, "the request's body came too slowly")
-            held_bytes += connection.upload[1]
-        elif connection.is_halfway:
-            if now_ns - connection.last_ns > head_ns:
-                connection.overdue("head_timeout", 408, "the request's head did not come whole in time")
-        elif now_ns - connection.last_ns > keep_alive_ns:
-            connection.retire()
+        try:
+            held_bytes += _look_at(connection, service, uploads.get(connection), now_ns)
+        except Exception as error:
+            service.failed("sweep", error)
     if held_bytes > limits.uploads_bytes:
         _make_room(service, held_bytes - limits.uploads_bytes)
+
+
+def _look_at(connection: Connection, service: Service, since: tuple[int, int] | None, now_ns: int) -> int:
+    """End it if it is overdue; how many bytes of an unfinished body it holds."""
+    limits = service.limits
+    if connection.is_paused:
+        if _has_left(connection):
+            connection.cut(reset=True)
+    elif connection.awaits_answer:
+        pass
+    elif connection.is_unread:
+        if _is_too_slow(service, connection, since, now_ns):
+            connection.overdue("body_timeout", 408, "the request's body came too slowly")
+        return connection.upload[1]
+    elif connection.is_halfway:
+        if now_ns - connection.last_ns > int(limits.head_timeout_s * 1e9):
+            connection.overdue("head_timeout", 408, "the request's head did not come whole in time")
+    elif now_ns - connection.last_ns > int(limits.keep_alive_s * 1e9):
+        connection.retire()
+    return 0
 
 
 def _is_too_slow(

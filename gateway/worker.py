@@ -12,6 +12,7 @@ from typing import Any
 
 from gateway.access_log import AccessLog
 from gateway.admission.desk import Desk
+from gateway.beat import beat
 from gateway.drain import drain
 from gateway.entrance import Porter
 from gateway.fleet import Fleet, Fleets, Seconds
@@ -33,7 +34,6 @@ from wire.errors import told
 from wire.tasks import Tasks
 from wire.upstream import Ending
 
-_TICK_S = 1.0
 _STANDARD_ERROR = 2
 _LAST_LINES_S = 1.0  # that whoever reads the log may take for the last of it
 
@@ -88,6 +88,7 @@ class _Worker:
         run_dir = Path(spec.run_dir)
         loads = LoadTable.open(run_dir / "loads.bin")
         tallies = Tallies()
+        self._log = log
         self.certificates = Certificates(spec, tallies.counts, log)
         self._pools = Pools(loop, self.certificates, spec.limits, descriptors(), log)
         self._index = spec.index
@@ -114,6 +115,7 @@ class _Worker:
                 f"worker-{spec.index}", share=spec.access_share, failures=spec.log_failures, rng=random
             ),
             doors=self._pools.doors,
+            failed=self._failed,
         )
         self.service.know_clients(spec)
         self._desk = Desk(loop, run_dir, spec.index, tallies.counts)
@@ -155,14 +157,21 @@ class _Worker:
 
     async def tick(self) -> None:
         """What is looked after once a second."""
-        while True:
-            await asyncio.sleep(_TICK_S)
-            now_ns = monotonic_ns()
-            sweep(self.service, now_ns)
-            for fleet in self.service.fleets.fleets:
-                fleet.look(now_ns)
-            self._let_go(now_ns)
-            self.report()
+        steps = {
+            "sweep": lambda now_ns: sweep(self.service, now_ns),
+            "look": self._look,
+            "let go": self._let_go,
+            "report": lambda _: self.report(),
+        }
+        await beat(steps, self._failed)
+
+    def _look(self, now_ns: int) -> None:
+        for fleet in self.service.fleets.fleets:
+            fleet.look(now_ns)
+
+    def _failed(self, step: str, error: Exception) -> None:
+        self.service.tallies.counts[("step_failed",)] += 1
+        self._log.error("a step failed; it is taken again", step=step, error=told(error))
 
     def _let_go(self, now_ns: int) -> None:
         service, lineup = self.service, self.lineup
