@@ -8,13 +8,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.failures.processes import Whole, engine_that, serving
 from tests.failures.support import run
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, event, post, until
-
-NOT_YET = pytest.mark.xfail(strict=True, reason="admission is not asked by the gateway's door yet")
 
 
 class OneAtATime:
@@ -54,7 +50,6 @@ def asked(whole: Whole, who: str, *extra: str) -> "asyncio.Task[int]":
     return asyncio.get_running_loop().create_task(one())
 
 
-@NOT_YET
 def test_h34_queue_orphans_clients_that_leave_the_queue_never_reach_an_engine(tmp_path: Path) -> None:
     async def test() -> None:
         one = OneAtATime()
@@ -85,7 +80,6 @@ def test_h34_queue_orphans_clients_that_leave_the_queue_never_reach_an_engine(tm
     run(test())
 
 
-@NOT_YET
 def test_h34_queue_orphans_one_of_low_priority_runs_under_a_steady_load_of_others(
     tmp_path: Path,
 ) -> None:
@@ -122,7 +116,6 @@ def test_h34_queue_orphans_one_of_low_priority_runs_under_a_steady_load_of_other
     run(test())
 
 
-@NOT_YET
 def test_h34_queue_orphans_a_full_queue_and_a_long_wait_are_told_at_once_and_in_words(tmp_path: Path) -> None:
     async def test() -> None:
         one = OneAtATime()
