@@ -12,6 +12,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PACKAGES := gateway routing mirror analysis config wire emulator workload
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
 PYTEST_ARGS ?=
@@ -73,8 +74,9 @@ bench: $(VENV)/.dev  ## what it costs, beside its peers (bench/README.md)
 .PHONY: fast
 fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (needs a C compiler)
 	@command -v "$${CC:-cc}" > /dev/null || { echo "a C compiler is needed (Debian: apt-get install gcc)" >&2; exit 1; }
-	rm -rf build/fast
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) install --no-deps --target build/fast .
+	@rm -rf build/fast build/source && mkdir -p build/source
+	@cp -r $(PACKAGES) pyproject.toml README.md LICENSE build/source  # what is compiled lands beside its source
+	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) install --no-deps --target build/fast ./build/source
 
 .PHONY: test-fast
 test-fast: fast $(VENV)/.dev  ## the data plane's tests against what `make fast` built
