@@ -75,6 +75,19 @@ _TOO_LARGE: Final = Malformed("the request's head is too large", 431)
 _END: Final = End()
 
 
+def keeps_alive(version: str, names: list[bytes], headers: Headers) -> bool:
+    """Whether another message may follow on the connection (RFC 9112 9.3); `close` outweighs `keep-alive`."""
+    if b"connection" not in names:
+        return version == "1.1"
+    options = {
+        option.strip().lower()
+        for name, (_, value) in zip(names, headers, strict=True)
+        if name == b"connection"
+        for option in value.split(b",")
+    }
+    return b"close" not in options and (version == "1.1" or b"keep-alive" in options)
+
+
 def _known(data: bytes, head: RequestHead) -> Known[RequestHead] | None:
     """`head`, parsed from the beginning of `data`, if its like may be recognised by its bytes."""
     plain = head.keep_alive and not head.upgrade and b"expect" not in head.names
@@ -85,6 +98,8 @@ def _known(data: bytes, head: RequestHead) -> Known[RequestHead] | None:
 
 class RequestReader:
     """Reads the requests of one client connection, pipelined ones included."""
+
+    __deletable__ = ("_parser",)  # the compiler asks for it
 
     def __init__(self, head_limit_bytes: int = 64 << 10) -> None:
         self._limit = head_limit_bytes
@@ -98,6 +113,9 @@ class RequestReader:
         self._names: list[bytes] = []
         self._dead = False
         self._switches = False  # the request asks to go on in another protocol
+        self._has_switched = False  # so what comes is no HTTP any more
+        self._rest: list[bytes] = []
+        self.rest_bytes = 0
         self._between = True  # no byte of a next message came yet
         self._known: Known[RequestHead] | None = None
         self._left = 0  # body bytes to come of a request whose head was known
@@ -114,7 +132,10 @@ class RequestReader:
         return data[start:] if start and len(data) - start == length else None
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return what `data` completes.  After a `Malformed` nothing more comes."""
+        """Return what `data` completes.  After a `Malformed`, or a head with `upgrade`, nothing more comes."""
+        if self._has_switched:
+            self._keep(data)
+            return []
         if self._known is None:
             return self._parsed(data)
         events: list[Event] = []
@@ -168,6 +189,16 @@ class RequestReader:
         self._known = None
         del self._parser
 
+    def take_rest(self) -> bytes:
+        """What came behind a head that asks for another protocol; `rest_bytes` counts it."""
+        rest, self._rest, self.rest_bytes = b"".join(self._rest), [], 0
+        return rest
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._rest.append(data)
+            self.rest_bytes += len(data)
+
     @property
     def is_halfway(self) -> bool:
         """Bytes came that made no event yet: part of a head, of a trailer, of a chunk's first line."""
@@ -180,7 +211,8 @@ class RequestReader:
                 return
             except httptools.HttpParserUpgrade as stopped:
                 if self._switches:
-                    self._dead = True
+                    self._dead = self._has_switched = True
+                    self._keep(data[stopped.args[0] :])
                     return
                 data = self._without_offer() + data[stopped.args[0] :]
             self._parser = httptools.HttpRequestParser(self)
@@ -254,7 +286,7 @@ class RequestReader:
                 headers,
                 names,
                 version,
-                parser.should_keep_alive(),
+                parser.should_keep_alive() and (version == "1.1" or keeps_alive(version, names, headers)),
                 length,
                 coding is not None,
                 self._switches,

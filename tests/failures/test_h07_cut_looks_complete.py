@@ -169,11 +169,6 @@ async def ended_by_a_reset(port: int, request: bytes) -> tuple[bytes, bool]:
     return raw, False
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="gateway/server.py aborts without SO_LINGER 0: the client gets a FIN, its end of the answer",
-)
 @ending_each
 def test_h07_cut_looks_complete_to_no_client_that_knows_neither_length_nor_chunks(ending: str) -> None:
     """An HTTP/1.0 client takes a closed connection for the end: so it is reset."""
