@@ -35,6 +35,7 @@ def write(access: AccessLog, relay: "Relay", attempt: "Attempt | None", what: Ou
         end_ns=at_ns,
         bytes_in=relay.body_bytes,
         bytes_out=attempt.body_bytes if attempt is not None else 0,
+        key=relay.ask.key.name if relay.ask.key is not None else None,
         fleet=fleet.name if fleet is not None else None,
         engine=attempt.engine.name if attempt is not None else None,
         model=model,

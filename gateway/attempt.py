@@ -264,7 +264,8 @@ class Attempt:
         seconds = relay.fleet.seconds
         if self.token_ns:
             seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
-        seconds.overhead.append((self.chosen_ns - relay.received_ns) / 1e9)
+        queued_ns = 0 if relay.ticket is None else relay.ticket.waited_ns
+        seconds.overhead.append((self.chosen_ns - relay.received_ns - queued_ns) / 1e9)
         if what is Outcome.COMPLETE:
             seconds.e2e.append((at_ns - relay.received_ns) / 1e9)
         if relay.copy is not None:

@@ -100,7 +100,7 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
     "ttft": ("From the request's arrival to the first token's.", ("fleet",), _TTFT_S),
     "e2e": ("From the request's arrival to the end of its answer.", ("fleet",), _E2E_S),
     "overhead": (
-        "From the request's arrival to its dispatch: the gateway's own time.",
+        "From the request's arrival to its dispatch, without a wait for its turn: the gateway's own time.",
         ("fleet",),
         _OVERHEAD_S,
     ),

@@ -11,6 +11,8 @@ from typing import Any
 
 import structlog
 
+from gateway.admission.desk import create_table
+from gateway.admission.table import Table
 from gateway.line import Done
 from gateway.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
@@ -163,6 +165,7 @@ class Gateway:
     port: int
     run_dir: Path
     loads: LoadTable
+    held: Table
     stop: asyncio.Event
     spec: WorkerSpec
     changes: "asyncio.Queue[tuple[WorkerSpec, Done]]"
@@ -200,6 +203,9 @@ async def running(
         run_dir = Path(name)
         # Room for a second worker: one that is alone tells its load to nobody.
         loads = LoadTable.create(run_dir / "loads.bin", 2, count + SPARE_COLUMNS)
+        held = create_table(
+            run_dir, workers=2, fleets=len(fleets), engines=count + SPARE_COLUMNS, keys=SPARE_COLUMNS
+        )
         listener = socket.create_server(("127.0.0.1", 0))
         spec = WorkerSpec(
             0,
@@ -213,7 +219,9 @@ async def running(
             b"k" * 32,
         )
         spec = replace(spec, **overrides)
-        gateway = Gateway(listener.getsockname()[1], run_dir, loads, asyncio.Event(), spec, asyncio.Queue())
+        gateway = Gateway(
+            listener.getsockname()[1], run_dir, loads, held, asyncio.Event(), spec, asyncio.Queue()
+        )
         task = asyncio.get_running_loop().create_task(
             serve_worker(
                 spec,
@@ -229,6 +237,7 @@ async def running(
         finally:
             gateway.stop.set()
             await asyncio.wait_for(task, 30)
+            held.close()
             for engine in engines:
                 await engine.stop()
 
