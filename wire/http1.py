@@ -132,7 +132,7 @@ class RequestReader:
         return data[start:] if start and len(data) - start == length else None
 
     def feed(self, data: bytes) -> list[Event]:
-        """Return what `data` completes.  After a `Malformed`, or a head with `upgrade`, nothing more comes."""
+        """Return what `data` completes.  After `Malformed`, or a head with `upgrade`, nothing more comes."""
         if self._has_switched:
             self._keep(data)
             return []

@@ -20,7 +20,19 @@ from websockets.typing import Subprotocol
 
 from gateway import upgrade
 from gateway.spec import CorsSpec, EngineSpec, FleetSpec, LimitsSpec
-from tests.support import Answered, Engine, Gateway, Peer, answers, ask, json_answer, parse, running, until
+from tests.support import (
+    Answered,
+    Engine,
+    Gateway,
+    Peer,
+    answers,
+    ask,
+    json_answer,
+    parse,
+    post,
+    running,
+    until,
+)
 from wire.handshake import Handshake
 from wire.http1 import RequestHead
 from wire.response import MalformedAnswer
@@ -251,13 +263,18 @@ def test_what_is_not_relayed_is_refused_in_openais_words(name: str) -> None:
     run(go())
 
 
-async def exchanged(gateway: Gateway, engine: Engine, request: bytes, written: asyncio.Event) -> Answered:
+HIDDEN = 3 * b"GET /v1/hidden HTTP/1.1\r\nHost: g\r\n\r\n"
+
+
+async def exchanged(
+    gateway: Gateway, engine: Engine, request: bytes, written: asyncio.Event, *, at_once: bool
+) -> Answered:
     """Ask, and write on before the engine has answered, as one who does not wait for its word."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     try:
-        writer.write(request)
+        writer.write(request + (HIDDEN if at_once else b""))
         await until(lambda: bool(engine.asked))
-        writer.write(3 * b"GET /v1/hidden HTTP/1.1\r\nHost: g\r\n\r\n")
+        writer.write(HIDDEN)
         await asyncio.sleep(0.1)
         written.set()
         raw = await asyncio.wait_for(reader.read(), 10)
@@ -279,7 +296,10 @@ async def exchanged(gateway: Gateway, engine: Engine, request: bytes, written: a
         (b"", 502),
     ],
 )
-def test_without_the_engines_agreement_it_gets_no_byte_of_the_clients(answer: bytes, status: int) -> None:
+@pytest.mark.parametrize("at_once", [True, False])
+def test_without_the_engines_agreement_it_gets_no_byte_of_the_clients(
+    answer: bytes, status: int, at_once: bool
+) -> None:
     """What a client writes after a handshake that came to nothing would be requests nobody looked at."""
 
     async def go() -> None:
@@ -300,7 +320,7 @@ def test_without_the_engines_agreement_it_gets_no_byte_of_the_clients(answer: by
 
         engine = Engine(script)
         async with running(engine) as gateway:
-            answered = await exchanged(gateway, engine, asking(), written)
+            answered = await exchanged(gateway, engine, asking(), written, at_once=at_once)
             assert answered.status == status, answered.raw
             assert answered.is_whole and answered.header("connection") == ["close"]
             if status == 403:
@@ -311,12 +331,19 @@ def test_without_the_engines_agreement_it_gets_no_byte_of_the_clients(answer: by
     run(go())
 
 
-def test_what_is_said_before_the_engine_agrees_is_kept_for_when_it_does() -> None:
+@pytest.mark.parametrize("with_head", [0, 1, 5, 100_000, 300_000])
+@pytest.mark.parametrize("waits", [False, True], ids=["", "behind another request"])
+def test_what_is_said_before_the_engine_agrees_is_kept_for_when_it_does(with_head: int, waits: bool) -> None:
+    """Also what came with the handshake itself, and before its turn has come."""
+
     async def go() -> None:
         said = random.Random(5).randbytes(300_000)
 
         async def script(peer: Peer) -> None:
             await asyncio.sleep(0.2)
+            if "realtime" not in peer.line:
+                await peer.send(json_answer(b"{}"))
+                return
             await peer.send(b"HTTP/1.1 100 Continue\r\n\r\n", AGREED + b"first")
             got = await asyncio.wait_for(peer.reader.readexactly(len(said)), 10)
             await peer.send(hashlib.sha256(got).digest())
@@ -324,9 +351,11 @@ def test_what_is_said_before_the_engine_agrees_is_kept_for_when_it_does() -> Non
 
         async with running(Engine(script)) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(asking())
+            writer.write((post(b"{}", close=False) if waits else b"") + asking() + said[:with_head])
             await asyncio.sleep(0.05)
-            writer.write(said)
+            writer.write(said[with_head:])
+            if waits:
+                assert (await reader.readuntil(b"\r\n\r\n{}")).startswith(b"HTTP/1.1 200 ")
             head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
             assert head.startswith(b"HTTP/1.1 101 ")
             rest = await asyncio.wait_for(reader.read(), 10)

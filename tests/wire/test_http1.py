@@ -97,6 +97,56 @@ def test_what_follows_or_frames_the_body_is_bounded_too(after_the_body: bytes) -
         all(answers.feed(b"a" * 1000) == b"" for _ in range(20))
 
 
+SWITCH = b"GET /v1/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"])
+@pytest.mark.parametrize("step", [1, 2, 3, 7, 50, 10_000])
+def test_what_comes_behind_a_request_for_another_protocol_is_kept_and_not_read(
+    before: bytes, step: int
+) -> None:
+    behind = b"\x82\x05hello\r\n\r\nGET /v1/hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+    data = before + SWITCH + behind
+    reader, events = RequestReader(), list[Event]()
+    for at in range(0, len(data), step):
+        events += reader.feed(data[at : at + step])
+    heads = [event for event in events if isinstance(event, RequestHead)]
+    assert [head.upgrade for head in heads] == [False] * bool(before) + [True]
+    assert reader.rest_bytes == len(behind) and reader.take_rest() == behind
+    assert reader.rest_bytes == 0 and reader.take_rest() == b""
+
+
+# What a head says of its connection, and whether it stays: in HTTP/1.1, and in HTTP/1.0.
+STAYS = {
+    "": (True, False),
+    "Connection: keep-alive\r\n": (True, True),
+    "Connection: close\r\n": (False, False),
+    "Connection: keep-alive, close\r\n": (False, False),
+    "Connection: close, keep-alive\r\n": (False, False),
+    "connection: Keep-Alive\r\nCONNECTION: x ,\tClose \r\n": (False, False),
+    "Connection: x, KEEP-ALIVE\r\n": (True, True),
+    "Connection: closed\r\n": (True, False),
+    "X-Connection: close\r\n": (True, False),
+}
+
+
+@pytest.mark.parametrize("lines", STAYS)
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_whether_a_connection_stays_is_what_both_heads_say(version: str, lines: str) -> None:
+    """Of requests with a body and without, of answers of every framing and of none."""
+    expected = STAYS[lines][version == "1.0"]
+    for body in ("\r\n", "Content-Length: 0\r\n\r\n", "Content-Length: 2\r\n\r\nhi"):
+        (head, *_) = RequestReader().feed(f"POST / HTTP/{version}\r\nHost: x\r\n{lines}{body}".encode())
+        assert isinstance(head, RequestHead) and head.keep_alive is expected, body
+    framings = ["Content-Length: 0\r\n\r\n", "Content-Length: 2\r\n\r\nhi"]
+    framings += ["Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"] if version == "1.1" else []
+    for status, body in [("200 OK", one) for one in framings] + [("204 No", "\r\n"), ("304 No", "\r\n")]:
+        reader = ResponseReader()
+        reader.feed(f"HTTP/{version} {status}\r\n{lines}{body}".encode())
+        assert reader.complete and reader.head is not None
+        assert reader.head.keep_alive is expected, (status, body)
+
+
 @pytest.mark.parametrize("step", [1, 10, 1000])
 def test_an_offer_of_h2c_is_passed_over_and_the_request_read(step: int) -> None:
     """Java's client makes it with each first request; httptools would take the body for another protocol."""

@@ -108,12 +108,32 @@ def test_a_connection_is_used_again_and_only_one_is_open() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_a_connection_is_used_again_after_an_answer_without_a_body(answer: bytes) -> None:
+    async def test() -> None:
+        async with pool_to(saying(answer)) as (pool, seen):
+            for _ in range(3):
+                assert await asked(pool) == (Ending.COMPLETE, b"")
+            assert len(seen) == 1 and (pool.open, pool.idle) == (1, 1)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
         YES + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nyes",
         b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nyes",
+        b"HTTP/1.0 200 OK\r\nConnection: keep-alive, close\r\nContent-Length: 3\r\n\r\nyes",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nyes\r\n0\r\n\r\nmore",
     ],
-    ids=["surplus answer", "close", "1.0", "surplus after chunks"],
+    ids=["surplus answer", "close", "1.0", "1.0, both", "surplus after chunks"],
 )
 def test_a_connection_out_of_step_or_said_to_close_is_not_used_again(answer: bytes) -> None:
     async def test() -> None:
