@@ -43,6 +43,8 @@ MORE = {
     "a pipelined request": numbered(0, close=False),
     "half a pipelined request": numbered(0)[:30],
     "some pipelined requests": numbered(0, close=False) * 4,
+    "more of them than are read while one waits": numbered(0, close=False) * 40,
+    "more of them than are read at once": numbered(0, close=False) * 400,
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
 import uvloop
 from structlog import wrap_logger
 from structlog.testing import LogCapture
@@ -19,6 +20,7 @@ from tests.gateway.programs import program, shadowlane
 from tests.support import (
     CHAT,
     FINISH,
+    LAST,
     SSE_HEAD,
     TOKEN,
     Answered,
@@ -141,6 +143,44 @@ def test_a_slow_reader_holds_up_the_engine_over_tls_too(tmp_path: Path) -> None:
             await until(lambda: gateway.inflight() == 0)
 
     run(test())
+
+
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+def test_a_cut_answer_has_no_clean_end_over_tls_either(tmp_path: Path, version: str) -> None:
+    """Where neither chunks nor a length tell, the session ends without its end being said."""
+
+    def ended(port: int, context: ssl.SSLContext) -> tuple[bytes, bool]:
+        """What a client reads, and whether the end it sees is one of the session."""
+        raw = b""
+        with (
+            socket.create_connection(("127.0.0.1", port), 20) as plain,
+            context.wrap_socket(plain, server_hostname="gw.test", suppress_ragged_eofs=False) as client,
+        ):
+            client.sendall(post().replace(b"HTTP/1.1", b"HTTP/" + version.encode()))
+            try:
+                while piece := client.recv(65_536):
+                    raw += piece
+            except (ssl.SSLEOFError, ConnectionResetError):
+                return raw, False
+        return raw, True
+
+    async def go() -> None:
+        authority = Authority(tmp_path)
+        tls = ServerTls(*authority.sign("gw.test"))
+
+        async def script(peer: Peer) -> None:
+            await peer.send(SSE_HEAD, *[event(TOKEN)] * (3 + ends), *([LAST] if ends else []))
+            peer.close()
+
+        async with running(Engine(script), tls=tls) as gateway:
+            for ends in (True, False):
+                raw, is_clean = await asyncio.to_thread(ended, gateway.port, trusting(authority))
+                if version == "1.0":
+                    assert is_clean is ends
+                else:
+                    assert raw.endswith(LAST) is ends
+
+    run(go())
 
 
 def test_new_handshakes_get_a_changed_certificate_and_streams_go_on(tmp_path: Path) -> None:
