@@ -19,6 +19,7 @@ from routing import prompt
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
 from wire.handshake import Handshake
 from wire.response import MalformedAnswer
+from wire.stateless import STATELESS
 from wire.upstream import Ending
 
 Target = Callable[[bytes], None]
@@ -151,7 +152,7 @@ def targets_of_requests(data: bytes) -> None:
     method, _, target = data.partition(b" ")
     asked = paths.read(method, target)
     if asked.kind is paths.Kind.RELAY:
-        assert asked.path.startswith("/v1/") or asked.path in paths.STATELESS
+        assert asked.path.startswith("/v1/") or asked.path in STATELESS
         assert not {".", ".."} & set(asked.path.split("/"))
 
 

@@ -8,7 +8,13 @@ from gateway.service import Service
 from mirror.headers import is_copy
 from wire.http1 import RequestHead
 from wire.response import ResponseHead
+from wire.stateless import STATELESS
 
+# What tells proxies before this one to pass events on one by one, unless the engine has its own word on it.
+_UNBUFFERED = (
+    (b"x-accel-buffering", b"X-Accel-Buffering: no\r\n"),
+    (b"cache-control", b"Cache-Control: no-cache\r\n"),
+)
 _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 
 
@@ -32,6 +38,7 @@ class Ask:
         "is_form",
         "is_head",
         "is_opened",
+        "is_stateless",
         "key",
         "path",
         "priority",
@@ -44,6 +51,7 @@ class Ask:
         self.head = request
         self.generation = service.generation
         self.path = paths.read(request.method, request.target, service.opened_paths)
+        self.is_stateless = self.path.path in STATELESS  # it may be asked twice
         self.is_opened = self.path.path in service.opened_paths
         self.grant = service.cors.grant(request) if service.cors is not None else None
         self.is_head = request.method == b"HEAD"
@@ -112,5 +120,8 @@ def client_head(response: ResponseHead) -> bytes:
     """The answer's head for a client, but for the lines that differ from answer to answer."""
     made = response.passed
     if not made:
-        made = response.passed = head.to_client(response)
+        made = head.to_client(response)
+        if response.field(b"content-type").lower().startswith(b"text/event-stream"):
+            made += b"".join(line for name, line in _UNBUFFERED if name not in response.names)
+        response.passed = made
     return made

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
 
 _RETRIED_STATUS = frozenset({429, 502, 503})
+# By these an engine, or what stands before it, says that it did not take a request: any may be sent again.
+# After all else only one that leaves nothing behind.
+_NOT_TAKEN_STATUS = frozenset({429, 503})
+_NOT_SENT = frozenset({Ending.REFUSED, Ending.FULL})
 _ENGINES_FAULT = frozenset({500, 502, 503, 504})
 # What tells of a token is never longer, up to the token's first character.
 _TOKEN_BYTES = 64
@@ -118,7 +122,7 @@ class Attempt:
         status = response.status
         if status in _ENGINES_FAULT:
             self.engine.erred(f"it answered {status}", at_ns)
-        if status in _RETRIED_STATUS:
+        if status in _RETRIED_STATUS and (relay.ask.is_stateless or status in _NOT_TAKEN_STATUS):
             why = "status_429" if status == 429 else "status_5xx"
             if relay.may_try_another(why, at_ns, response.field(b"retry-after")):
                 self._give_way(why)
@@ -173,7 +177,11 @@ class Attempt:
             self._first = None
             if seen.error_code in _ENGINES_FAULT:
                 self.engine.erred(f"its answer began with the error {seen.error_code}", self.last_ns)
-            if seen.error_code in _RETRIED_STATUS and relay.may_try_another("error_event", self.last_ns):
+            if (
+                seen.error_code in _RETRIED_STATUS
+                and relay.ask.is_stateless
+                and relay.may_try_another("error_event", self.last_ns)
+            ):
                 self._give_way("error_event")
                 return
             relay.began = True
@@ -197,7 +205,9 @@ class Attempt:
         return FIRST_TOKEN.search(start) is not None
 
     def _token_came(self, at_ns: int) -> None:
-        self.token_ns = self.engine.token_ns = at_ns
+        self.token_ns = at_ns
+        if self.status < 400:  # an error's body is no token
+            self.engine.token_ns = at_ns
         self._service.fleets.prefilled(self.engine, self._pending_bytes)
         self._pending_bytes = 0
 
@@ -222,7 +232,9 @@ class Attempt:
                 engine.failed("no connection")
             elif ending is Ending.TIMEOUT and not self.token_ns:
                 engine.timed_out(self.sent_ns, at_ns)
-            if not self.exchange.heard:
+            if not (relay.ask.is_stateless or ending in _NOT_SENT):
+                pass  # it may have left something behind: the client is told, and decides
+            elif not self.exchange.heard:
                 if relay.may_try_another(ending.value, at_ns):
                     relay.try_another(ending.value)
                     return

@@ -108,6 +108,8 @@ class Engine:
         """A request or a probe found nobody there."""
         if outlier.missed(self, why, reason, self._rules):
             self._settle()
+        if self.fleet is not None and not self.is_there:
+            self.fleet.router.engine_lost(self.id)  # what it held is gone, and what it was asked in vain
 
     def probed(self, at_ns: int) -> None:
         """A probe succeeded: an engine that was gone is used again from now on."""

@@ -23,15 +23,15 @@ _TELLING = ("/version", "/v1/models", "/props", "/server_info", "/get_model_info
 class Health:
     """Probes one engine for ever.  A slow engine is not a dead one: only refusals and errors count fast.
 
-    `lost` is called with the engine's id when nobody is there any more: what it held in its cache is gone,
-    and perhaps its address.  `busy` says whether any worker has requests there.
+    `lost` is called when nobody is there any more: perhaps its address is another.  `busy` says whether any
+    worker has requests there.
     """
 
     def __init__(
         self,
         engine: Engine,
         pool: Pool,
-        lost: Callable[[int], None],
+        lost: Callable[[], None],
         log: Any,
         spec: Callable[[], HealthSpec] = HealthSpec,
         busy: Callable[[], bool] = lambda: False,
@@ -53,7 +53,7 @@ class Health:
             if was is not before:
                 self._tell(before, was)
                 if was is State.GONE:
-                    self._lost(engine.id)
+                    self._lost()
                 elif before in (State.GONE, State.NEW):
                     turn = 0  # it may have come back with other models
             if engine.is_there:

@@ -137,8 +137,7 @@ class Lineup:
         engine = Engine(spec, up=up)
         pool = self._pools[spec.id] = self._pool_of(spec, limits)
 
-        def lost(id: int) -> None:
-            fleet.router.engine_lost(id)
+        def lost() -> None:
             self._lost(fleet.name)
 
         def busy() -> bool:

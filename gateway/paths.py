@@ -11,6 +11,8 @@ from enum import Enum
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from wire.stateless import STATELESS
+
 
 class Kind(Enum):
     """What is done with a request."""
@@ -31,32 +33,6 @@ class Asked:
     reason: str = ""
 
 
-# Engines' own paths that answer from the request alone and leave nothing behind but cache.
-STATELESS: Final = frozenset(
-    {
-        "/generate",
-        "/generate_stream",
-        "/inference/v1/generate",
-        "/completion",
-        "/completions",
-        "/chat/completions",
-        "/infill",
-        "/embedding",
-        "/embeddings",
-        "/encode",
-        "/classify",
-        "/score",
-        "/rerank",
-        "/reranking",
-        "/v2/rerank",
-        "/v2/embed",
-        "/pooling",
-        "/tokenize",
-        "/detokenize",
-        "/apply-template",
-        "/invocations",
-    }
-)
 # Inside /v1 and yet administrative: they change what an engine serves.
 _ADMINISTRATIVE_V1: Final = frozenset({"/v1/load_lora_adapter", "/v1/unload_lora_adapter"})
 _HEALTH: Final = frozenset({"/health", "/ping"})

@@ -7,34 +7,12 @@ from collections.abc import Iterable
 import msgspec
 
 from mirror.headers import is_copy
+from wire.stateless import COMPARED
 
 _MASK = (1 << 64) - 1
 
-# Paths whose answer depends on the request alone and leaves nothing behind at the engine but cache.
-_STATELESS = frozenset(
-    {
-        "/v1/chat/completions",
-        "/v1/completions",
-        "/v1/messages",
-        "/v1/responses",
-        "/v1/embeddings",
-        "/v1/rerank",
-        "/v2/rerank",
-        "/rerank",
-        "/v1/score",
-        "/score",
-        "/pooling",
-        "/classify",
-        "/generate",
-        "/generate_stream",
-        "/completion",
-        "/completions",
-        "/chat/completions",
-        "/embedding",
-        "/embeddings",
-        "/infill",
-    }
-)
+# Of the Responses API's requests some leave nothing behind: their bodies say so.
+_COPIED = COMPARED | {"/v1/responses"}
 
 
 class _Effects(msgspec.Struct):
@@ -58,7 +36,7 @@ def copyable(path: str, headers: Iterable[tuple[bytes, bytes]] = (), *, stateful
 
     `stateful` is what `is_stateful` says of its body.  A request that carries the marker of a copy never is.
     """
-    return not stateful and _bare(path) in _STATELESS and not is_copy(headers)
+    return not stateful and _bare(path) in _COPIED and not is_copy(headers)
 
 
 def is_stateful(path: str, body: bytes | memoryview) -> bool:
@@ -136,7 +114,11 @@ class Sampler:
             self._shed.popitem(last=False)
 
     def _chosen(self, root: int) -> bool:
-        digest = hashlib.blake2b((root & _MASK).to_bytes(8, "little"), digest_size=8, key=self._key).digest()
+        return self.falls_in((root & _MASK).to_bytes(8, "little"))
+
+    def falls_in(self, name: bytes) -> bool:
+        """Whether what has this name is part of the share; every name is so with the same probability."""
+        digest = hashlib.blake2b(name, digest_size=8, key=self._key).digest()
         return int.from_bytes(digest, "little") < self._below
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
+from structlog.testing import LogCapture
 
 from gateway.admission.desk import create_table
 from gateway.admission.table import Table
@@ -191,7 +192,13 @@ async def running(
     policy: str = "least_load",
     **overrides: Any,
 ) -> AsyncIterator[Gateway]:
-    """A gateway worker in front of these engines (or of `fleets`); all stopped at the end."""
+    """A gateway worker in front of these engines (or of `fleets`); all stopped at the end.
+
+    Fails when a task of the worker did, or anything that the loop called.
+    """
+    log = LogCapture()
+    failed: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failed.append(context))
     for engine in engines:
         if engine._server is None:
             await engine.start()
@@ -227,7 +234,7 @@ async def running(
                 spec,
                 [listener],
                 gateway.stop,
-                structlog.wrap_logger(structlog.ReturnLogger()),
+                structlog.wrap_logger(structlog.ReturnLogger(), processors=[log]),
                 changes=_from(gateway.changes),
                 unreached=gateway.unreached.append,
             )
@@ -240,6 +247,8 @@ async def running(
             held.close()
             for engine in engines:
                 await engine.stop()
+        failed += [entry for entry in log.entries if entry["event"] == "task failed"]
+        assert not failed, failed
 
 
 async def _from(changes: "asyncio.Queue[tuple[WorkerSpec, Done]]") -> AsyncIterator[tuple[WorkerSpec, Done]]:

@@ -160,7 +160,6 @@ def test_h03_held_back_is_no_head_without_an_event_for_more_than_a_moment(sent: 
     run(test())
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="gateway/head.py does not add these fields yet")
 @pytest.mark.parametrize("request_body", [CHAT, NOT_STREAMED])
 def test_h03_held_back_further_proxies_are_told_not_to_buffer_events(request_body: bytes) -> None:
     """`X-Accel-Buffering: no` and `Cache-Control: no-cache` go with every event stream."""

@@ -127,11 +127,6 @@ def test_h19_idle_connection_race_is_none_once_a_byte_came(ending: str, before: 
     run(test())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=AssertionError,
-    reason="gateway/relay.py repeats a request whose reused connection died whatever its path",
-)
 @pytest.mark.parametrize("path", ["/v1/files", "/v1/batches", "/v1/responses", "/v1/fine_tuning/jobs"])
 @pytest.mark.parametrize("engines", [1, 2])
 def test_h19_idle_connection_race_is_repeated_on_stateless_paths_only(path: str, engines: int) -> None:

@@ -76,12 +76,7 @@ async def found_gone_by_requests(gateway: Gateway, gone: Engine, status: Told) -
     "found",
     [
         found_gone_by_probes,
-        pytest.param(
-            found_gone_by_requests,
-            marks=pytest.mark.xfail(
-                strict=True, reason="only what probes miss is forgotten (gateway/health.py)"
-            ),
-        ),
+        found_gone_by_requests,
     ],
 )
 def test_h29_kv_events_gap_an_engine_that_was_gone_is_credited_with_nothing(found: Gone) -> None:
