@@ -21,7 +21,7 @@ from routing.types import Choice
 
 # Whose fault these are not: neither the gateway's nor an engine's.
 _NO_FAILURE: Final = frozenset(
-    {Outcome.COMPLETE, Outcome.CLIENT_ERROR, Outcome.CLIENT_GONE, Outcome.TOO_LARGE}
+    {Outcome.COMPLETE, Outcome.CLIENT_ERROR, Outcome.CLIENT_GONE, Outcome.TOO_LARGE, Outcome.LIMITED}
 )
 _WAITING_BYTES: Final = 4 << 20
 _FAILURES_PER_S: Final = 10.0

@@ -53,7 +53,8 @@ async def ask_each(port: int, cases: int, body: bytes = CHAT, most: int = 64) ->
 def reset(peer: Peer) -> None:
     """End the connection with a real RST; what was sent before may still arrive."""
     sock = peer.writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if sock is not None:  # else the gateway was first to close
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     peer.writer.transport.abort()
 
 

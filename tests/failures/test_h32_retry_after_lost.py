@@ -3,10 +3,12 @@
 import asyncio
 import json
 import socket
+from typing import Any
 
 import pytest
 
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from gateway.spec import EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
+from tests.admission.staging import spec
 from tests.failures.support import NOT_STREAMED, PATH, at_once, run
 from tests.support import (
     CHAT,
@@ -102,6 +104,57 @@ def test_h32_retry_after_lost_never_when_no_engine_is_there(body: bytes) -> None
             assert set(seen) <= {502, 503} and seen[-1] == 503
             health = await ask(gateway.port, get.replace(b"/v1/x", b"/health"))
             assert health.status == 503 and int(health.header("retry-after")[0]) >= 1
+
+    run(test())
+
+
+FEW_TOKENS: dict[str, Any] = {"prompt_tokens_per_s": 0.01, "prompt_tokens_burst": 3}
+
+
+@pytest.mark.parametrize(
+    ("told", "status", "reason"),
+    [
+        ({"keys": [KeySpec("k", 0, requests_per_s=0.01)]}, 429, "key_requests"),
+        ({"keys": [KeySpec("k", 0, **FEW_TOKENS)]}, 429, "key_prompt_tokens"),
+        ({"keys": [KeySpec("k", 0, concurrency=1)]}, 429, "key_concurrency"),
+        ({"everyone": {"requests_per_s": 0.01}}, 503, "all_requests"),
+        ({"everyone": FEW_TOKENS}, 503, "all_prompt_tokens"),
+        ({"everyone": {"concurrency": 1}}, 503, "all_concurrency"),
+        ({"rooms": [RoomSpec(None, concurrency=1, waits=False)]}, 503, "fleet_full"),
+        ({"rooms": [RoomSpec(None, concurrency=1)], "queue_entries": 0}, 503, "queue_entries"),
+        ({"rooms": [RoomSpec(None, concurrency=1)], "queue_bytes": 20}, 503, "queue_bytes"),
+        ({"rooms": [RoomSpec(None, concurrency=1)], "queue_wait_s": 0.1}, 503, "queue_wait"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_h32_retry_after_lost_never_when_a_limit_says_no(
+    told: dict[str, Any], status: int, reason: str
+) -> None:
+    """Which limit, in OpenAI's envelope, and when to come again; also to one that asks with a HEAD."""
+
+    async def test() -> None:
+        go_on = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.send(SSE_HEAD, event(TOKEN))
+            await go_on.wait()
+            await peer.send(event("[DONE]"), b"0\r\n\r\n")
+
+        limits = spec(**{"keys": [KeySpec("k", 0)], "rooms": [RoomSpec(None)], **told})
+        engine = Engine(script)
+        async with running(engine, admission=limits) as gateway:
+            first = asyncio.get_running_loop().create_task(ask(gateway.port, post()))
+            await until(lambda: bool(engine.asked))
+            got = await ask(gateway.port, post())
+            assert got.status == status
+            assert json.loads(got.text)["error"]["code"] == reason
+            assert expects(got) >= (50 if reason.endswith(("requests", "tokens")) else 1)
+            if not reason.endswith(("tokens", "bytes")):  # a HEAD has neither
+                head = await ask(gateway.port, b"HEAD /v1/x HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n")
+                assert head.status == status and head.body == b"" and head.header("retry-after")
+            go_on.set()
+            assert (await first).status == 200
+            assert len(engine.asked) == 1
 
     run(test())
 

@@ -20,7 +20,8 @@ from gateway.usage import Usage
 from routing.types import Choice
 
 MS = 1_000_000
-FAILURES = set(Outcome) - {Outcome.COMPLETE, Outcome.CLIENT_ERROR, Outcome.CLIENT_GONE, Outcome.TOO_LARGE}
+NO_FAILURE = {Outcome.COMPLETE, Outcome.CLIENT_ERROR, Outcome.CLIENT_GONE, Outcome.TOO_LARGE, Outcome.LIMITED}
+FAILURES = set(Outcome) - NO_FAILURE
 
 
 def log(share: float = 1.0, *, failures: bool = True, chance: float = 0.5) -> AccessLog:
