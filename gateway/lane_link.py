@@ -152,6 +152,18 @@ class LaneLink(asyncio.Protocol):
             return Copy(experiment, request_id, received_ns, sent_ns, [])
         return None
 
+    def unread(self, fleet: str | None, request_id: bytes, path: str) -> None:
+        """Count a request that goes by unread as too large, for the experiment that would have had it.
+
+        Its conversation is not known: it is its id by which it falls into an experiment's share or not.
+        """
+        if not copyable(path, stateful=is_stateful(path, b"")):
+            return
+        for experiment in self._by_fleet.get(fleet, ()):
+            if experiment.sampler.falls_in(request_id):
+                experiment.lane.drop("too_large")
+                return
+
     def read(self, copy: Copy, at_ns: int, body: bytes) -> None:
         """Keep a stamped piece of production's answer, up to the cap on copies."""
         copy.bytes_held += len(body)

@@ -126,9 +126,8 @@ class Relay:
             return
         limits = self._service.limits
         self.body_bytes += len(piece)
-        if max(self.body_bytes, self.head.content_length or 0) > limits.body_bytes:
-            message = f"the body is larger than {limits.body_bytes} bytes"
-            self._refuse(413, "request_too_large", message, Outcome.TOO_LARGE, "too_large")
+        if self.body_bytes > limits.body_bytes:
+            self._too_large()
             return
         if self._passing is not None:
             self._passing.piece_came(piece)
@@ -136,6 +135,17 @@ class Relay:
         self._pieces.append(piece)
         if self.body_bytes > limits.read_bytes:
             self._dispatch_unread()
+
+    def head_came(self) -> bool:
+        """Refuse what its head says already is too large; False when it is not asked to go on."""
+        if (self.head.content_length or 0) <= self._service.limits.body_bytes:
+            return True
+        self._too_large()
+        return False
+
+    def _too_large(self) -> None:
+        message = f"the body is larger than {self._service.limits.body_bytes} bytes"
+        self._refuse(413, "request_too_large", message, Outcome.TOO_LARGE, "too_large")
 
     def body_ended(self) -> None:
         """The request is whole: read it, choose an engine, send it."""
@@ -209,6 +219,8 @@ class Relay:
             return
         self._pieces = []
         self._passing = Passing(self.ask, start, self._client.flow)
+        if self._service.lane.experiments and self.fleet is not None and not self.ask.is_copy:
+            self._service.lane.unread(self.fleet.spec.model, self.id, self.ask.path.path)
         if self._service.admission is None:
             self.dispatch()
         else:

@@ -279,7 +279,7 @@ class Connection:
             service.tallies.requests += 1
             self._ask = ask
             self._relay = Relay(service, self, ask, monotonic_ns(), ask.given_id or self._new_id())
-            if request.expects_continue:
+            if self._relay.head_came() and request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
             self._begin_own(request, own.answer(request, asked, service))

@@ -61,7 +61,6 @@ def test_h36_mirror_big_body_is_copied_whole_or_skipped_and_counted(in_chunks: b
     run(test())
 
 
-@pytest.mark.xfail(strict=True, reason="what streams by unread is not offered to the lane, and not counted")
 def test_h36_mirror_big_body_that_streams_by_unread_is_counted_as_skipped() -> None:
     async def test() -> None:
         production = Engine(streams(TOKEN, FINISH))
