@@ -171,6 +171,7 @@ class LaneLink(asyncio.Protocol):
             copy.reads.append((at_ns, body))
         else:
             copy.overflowed = True
+            copy.reads.clear()  # half an answer is shown to nobody
 
     def served(
         self, copy: Copy, status: int, content_type: str, head_ns: int | None, end_ns: int, ending: str

@@ -20,8 +20,11 @@ from gateway.line import Line
 from gateway.log import configure
 
 _PR_SET_PDEATHSIG = 1
-# A relay makes many short-lived objects and few cycles: the default would look for some every 700 objects.
-_GC_THRESHOLDS = (100_000, 50, 50)
+# A relay makes many short-lived objects and no cycles (tests/gateway/test_no_cycles.py): collections are for
+# what is overlooked.  One is a pause for all streams, as long as what it looks at is much: 5,000 objects take
+# about 1 ms, 100,000 took 30.  So the young are looked at often, and the old, at 5,000 streams hundreds of
+# thousands, hardly ever: once there were made a million more than went.
+_GC_THRESHOLDS = (5_000, 200, 10)
 
 Serve = Callable[[asyncio.Event, Any, Line], Awaitable[None]]
 
