@@ -78,6 +78,12 @@ def nothing(extra: Sequence[str] = (), *, close: bool = False) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
-def cut_event(message: str) -> bytes:
-    """What ends a stream whose engine went away: the half-sent event is closed, then the error said."""
-    return b"\n\ndata: " + error_body(message, "upstream_cut", 502) + b"\n\n"
+def cut_event(message: str, *, named: bool = False) -> bytes:
+    """What ends a stream whose engine went away: the half-sent event is closed, then the error said.
+
+    `named`: as Anthropic's API says it; its SDKs pass over events without a name.
+    """
+    body = error_body(message, "upstream_cut", 502)
+    if named:
+        return b'\n\nevent: error\ndata: {"type": "error", ' + body[1:] + b"\n\n"
+    return b"\n\ndata: " + body + b"\n\n"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Below this a chunk and its framing are joined: one small copy is cheaper than two more pieces to write.
 _JOINED_BELOW_BYTES = 4096
+_MESSAGES = "/v1/messages"
 
 
 class Framing(Enum):
@@ -39,6 +40,7 @@ class Reply:
         "_is_events",
         "_is_head",
         "_is_old",
+        "_path",
         "_takes_trailers",
         "degraded",
         "head_sent",
@@ -50,6 +52,7 @@ class Reply:
         self._is_head = ask.is_head
         self._is_old = ask.head.version != "1.1"
         self._takes_trailers = ask.takes_trailers
+        self._path = ask.path.path
         self._framing = Framing.NONE
         self._held = b""  # the head, until it is written
         self._is_events = False
@@ -130,7 +133,7 @@ class Reply:
     def cut(self, why: str) -> None:
         """The answer cannot be finished: an event says so where there are events, and no end looks clean."""
         if self._is_events and self._framing is Framing.CHUNKED:
-            self.send_body(answers.cut_event(why))
+            self.send_body(answers.cut_event(why, named=self._path == _MESSAGES))
         self._flush()
         # Without a length or chunks only a reset tells a cut from an end.
         self._client.cut(reset=self._framing is Framing.CLOSE)
