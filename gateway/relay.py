@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import access_line, decode_body, outgoing, question, turnstile
+from gateway import access_line, copying, outgoing, question, turnstile
 from gateway.admission import refusal
 from gateway.admission.ticket import Ticket
 from gateway.again import Again
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
+from gateway.failure import failure
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
@@ -28,8 +29,6 @@ from wire.upstream import Ending
 
 if TYPE_CHECKING:
     from gateway.server import Connection
-
-_FAILED_STATUS = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
 
 
 class Relay:
@@ -276,31 +275,8 @@ class Relay:
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
-        if service.lane.experiments:
-            self._offer_copy(attempt)
-
-    def _offer_copy(self, attempt: "Attempt") -> None:
-        """Hand the request to the lane, once, after production has it."""
-        service = self._service
-        if self._named is not None:
-            return  # its model is not the one by which this fleet's arms are asked
-        if self.copy is None and self.prompt is not None and len(self._tried) == 1 and not self.ask.is_copy:
-            assert self.fleet is not None and self.body is not None
-            target = self.head.target.decode("latin-1")
-            headers, body = self.head.headers, self.body
-            if self.packed is not None:
-                headers, body = decode_body.plain(self.head).headers, self.packed.body
-            self.copy = service.lane.copied(
-                self.fleet.spec.model,
-                self.id.decode("latin-1"),
-                self.ask.path.path,
-                target,
-                headers,
-                body,
-                self.prompt,
-                self.received_ns,
-                attempt.sent_ns,
-            )
+        if service.lane.experiments and self._again is None and self._stale_again and self._named is None:
+            self.copy = copying.offered(self, service.lane, attempt.sent_ns)
 
     # What attempts tell
 
@@ -370,24 +346,23 @@ class Relay:
         self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
-            self._tell_failure(ending)
+            status, kind, why = failure(ending, self.fleet)
+            if self.reply.head_sent:
+                self.reply.cut(why)
+            else:
+                self._tell(status, kind, why, None, retry_after_s=1 if status == 503 else None)
         self._log(attempt, what, at_ns)
 
-    def _tell_failure(self, ending: Ending) -> None:
-        why = f"the engine's answer ended early ({ending.value})"
-        if ending is Ending.SHUTDOWN:
-            why = "the gateway stopped, or stopped using this engine, before the answer was whole"
-        elif ending is Ending.FULL:
-            why = "the gateway has no connection towards the engine to spare; try again in a moment"
-        if self.reply.head_sent:
-            self.reply.cut(why)
-            return
-        status, kind = _FAILED_STATUS.get(ending, 502), "upstream_" + ending.value
-        if ending is Ending.REFUSED and self.fleet is not None and not self.fleet.is_up:
-            status, kind, why = 503, "service_unavailable", f"no engine of {self.fleet.name} is available"
-        again_s = 1 if status == 503 else None
+    def _tell(
+        self, status: int, kind: str, message: str, code: str | None, *, param: str | None = None,
+        retry_after_s: int | None = None, extra: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """The gateway's own answer in place of an engine's."""
         self.status = status
-        self._client.refuse(status, kind, why, None, retry_after_s=again_s, request=self.head)
+        self._client.refuse(
+            status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra,
+            request=self.head,
+        )  # fmt: skip
         self._client.answered(close=self._client.is_unread)
 
     def turned_away(self, why: refusal.Refused) -> None:
@@ -423,12 +398,7 @@ class Relay:
         if self.reply.head_sent:
             self._client.cut()
         else:
-            self.status = status
-            self._client.refuse(
-                status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra,
-                request=self.head,
-            )  # fmt: skip
-            self._client.answered(close=self._client.is_unread)
+            self._tell(status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra)
         self._log(attempt, what, monotonic_ns())
 
     def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:

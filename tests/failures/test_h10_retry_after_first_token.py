@@ -259,9 +259,6 @@ def test_h10_retry_of_all_requests_is_bounded_by_a_share_of_the_traffic() -> Non
     run(test())
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="gateway/relay.py does not wait before it retries"
-)
 def test_h10_retry_after_a_refusal_waits_a_drawn_while() -> None:
     """Those an engine refused together do not come back together."""
 
@@ -275,8 +272,9 @@ def test_h10_retry_after_a_refusal_waits_a_drawn_while() -> None:
 
             return Engine(script)
 
-        busy, free = json_answer(b"{}", "503 Busy"), json_answer(b"{}")
-        async with running(kept(busy), kept(free), policy="round_robin") as gateway:
+        busy, free = json_answer(b"{}", "429 Busy"), json_answer(b"{}")
+        limits = LimitsSpec(retry_per_s=1000.0)
+        async with running(kept(busy), kept(free), policy="round_robin", limits=limits) as gateway:
             for n in range(60):
                 assert (await ask(gateway.port, numbered(n))).status == 200
         waits_ms = sorted((one[1] - one[0]) * 1e3 for one in at_s.values() if len(one) == 2)

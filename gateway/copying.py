@@ -1,0 +1,30 @@
+"""What of a request is handed to the lane once production has it: as its client sent it, its body plain."""
+
+from typing import TYPE_CHECKING
+
+from gateway import decode_body
+from gateway.lane_link import Copy, LaneLink
+
+if TYPE_CHECKING:
+    from gateway.relay import Relay
+
+
+def offered(relay: "Relay", lane: LaneLink, sent_ns: int) -> Copy | None:
+    """Offer a request that was sent to an engine; None where it is no prompt, or nobody samples it."""
+    ask, prompt, body, fleet = relay.ask, relay.prompt, relay.body, relay.fleet
+    if prompt is None or body is None or fleet is None or ask.is_copy:
+        return None
+    headers = ask.head.headers
+    if relay.packed is not None:
+        headers, body = decode_body.plain(ask.head).headers, relay.packed.body
+    return lane.copied(
+        fleet.spec.model,
+        relay.id.decode("latin-1"),
+        ask.path.path,
+        ask.head.target.decode("latin-1"),
+        headers,
+        body,
+        prompt,
+        relay.received_ns,
+        sent_ns,
+    )
