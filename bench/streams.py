@@ -1,6 +1,6 @@
 """Many streams at once in one worker: is any event lost or late, and what memory does a stream take?
 
-Each stream has an event every 500 ms.  They begin evenly over five seconds: their events have no common phase,
+Each stream has an event every 500 ms.  They begin evenly over five seconds: events have no common phase,
 and all streams run at once for most of their time; 1,000 beginnings a second are four times what keeps 5,000
 streams of 20 s up.  Every event has its number and the instant the engine sent it.  What the machine itself
 delays is seen without a proxy, in the same run.

@@ -17,10 +17,10 @@ from gateway.outcome import outcome
 from gateway.tail import Tail
 from routing import prompt
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
+from wire.exchange import Ending
 from wire.handshake import Handshake
 from wire.response import MalformedAnswer
 from wire.stateless import STATELESS
-from wire.upstream import Ending
 
 Target = Callable[[bytes], None]
 

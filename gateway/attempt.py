@@ -15,8 +15,8 @@ from gateway.service import Service
 from gateway.tail import Tail
 from gateway.usage import Usage, count, usage
 from routing.types import Choice
+from wire.exchange import Ending, Exchange
 from wire.response import ResponseHead
-from wire.upstream import Ending, Exchange
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle

@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from gateway.entrance import Closes
 from gateway.service import Service
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 _LOOK_S = 0.05
 _FLUSH_S = 1.0

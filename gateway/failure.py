@@ -3,7 +3,7 @@
 from typing import Final
 
 from gateway.fleet import Fleet
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 _STATUS: Final = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
 _WHY: Final = {

@@ -11,9 +11,10 @@ from gateway.fleet import Engine
 from gateway.outlier import Reason, State
 from gateway.spec import HealthSpec
 from wire.dialect import dialect
+from wire.exchange import Ending
 from wire.fetch import Fetched, fetch
 from wire.http1 import request_bytes
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 _MODELS_EVERY = 15  # probes
 # What tells kinds apart; asked once, of an engine whose kind the config leaves open.

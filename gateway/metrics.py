@@ -17,7 +17,7 @@ from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 OTHER = "other"
 NONE = "none"  # the fleet or engine of a request that came to none

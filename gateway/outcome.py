@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Final, Protocol
 
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 
 class Outcome(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from gateway import outgoing
 from gateway.ask import Ask
-from wire.upstream import Exchange
+from wire.exchange import Exchange
 
 
 class Passing:

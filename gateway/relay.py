@@ -25,7 +25,7 @@ from gateway.question import Refused
 from gateway.reply import Reply
 from gateway.service import Service
 from routing.types import Choice, Prompt
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 if TYPE_CHECKING:
     from gateway.server import Connection

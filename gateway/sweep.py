@@ -7,7 +7,7 @@ from typing import Final
 from gateway.attempt import Attempt
 from gateway.server import Connection
 from gateway.service import Service
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 # Linux tells of a peer's end while bytes before it are unread; elsewhere only of a reset.
 _LEFT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR

@@ -22,10 +22,10 @@ from gateway.tunnel_ends import ClientEnd, End, EngineEnd
 from routing.types import Prompt
 from wire import lent
 from wire.dial import CannotConnect
+from wire.exchange import Ending
 from wire.handshake import Handshake
 from wire.response import BODILESS_STATUS, ResponseHead
 from wire.tasks import Tasks
-from wire.upstream import Ending
 
 if TYPE_CHECKING:
     from gateway.server import Connection

@@ -7,9 +7,10 @@ from typing import Protocol, cast
 
 from gateway.outcome import Outcome
 from wire import lent
+from wire.exchange import Ending
 from wire.handshake import Handshake
 from wire.response import MalformedAnswer, ResponseHead
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 
 class Joint(Protocol):

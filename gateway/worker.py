@@ -31,8 +31,8 @@ from gateway.status import StatusLink, engine_series, status_frame
 from gateway.sweep import sweep
 from gateway.tls import Certificates
 from wire.errors import told
+from wire.exchange import Ending
 from wire.tasks import Tasks
-from wire.upstream import Ending
 
 _STANDARD_ERROR = 2
 _LAST_LINES_S = 1.0  # that whoever reads the log may take for the last of it

@@ -13,11 +13,12 @@ from mirror.pair import READ_BYTES
 from mirror.rewrite import Body
 from mirror.spec import ArmSpec, MirrorExperiment
 from wire.dialect import dialect
+from wire.exchange import Ending, Exchange
 from wire.http1 import request_bytes
 from wire.origin import Origin
 from wire.response import ResponseHead
 from wire.tls import kept_client
-from wire.upstream import Ending, Exchange, Pool
+from wire.upstream import Pool
 
 TOO_LARGE = "too_large"
 

@@ -137,7 +137,7 @@ async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
     if "content-length" in low:
         body = await reader.readexactly(int(low["content-length"]))
     elif "transfer-encoding" in low:
-        while size := int(await reader.readline(), 16):
+        while size := int(await reader.readuntil(b"\n"), 16):
             body += await reader.readexactly(size)
             await reader.readline()
         await reader.readline()

@@ -3,9 +3,10 @@
 import asyncio
 from dataclasses import dataclass
 
+from wire.exchange import Ending
 from wire.http1 import Headers
 from wire.response import ResponseHead
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 
 @dataclass(frozen=True, slots=True)

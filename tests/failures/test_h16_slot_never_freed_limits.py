@@ -127,7 +127,7 @@ def test_h16_slot_never_freed_with_limits_however_the_engine_ends() -> None:
 
 
 def test_h16_slot_never_freed_with_limits_however_and_whenever_the_client_leaves() -> None:
-    """Before, while and after it came, and out of the queue: most find it full or wait in it."""
+    """Before, while and after it came, with little room."""
 
     async def test() -> None:
         fleet = [Engine(by_number), Engine(by_number)]
@@ -153,8 +153,32 @@ def test_h16_slot_never_freed_with_limits_however_and_whenever_the_client_leaves
             )
             await nothing_is_held(gateway)
             most.end()
-            assert most.seen["waiting"] > 0
             assert (await ask(gateway.port, numbered(WELL))).text.endswith(b"[DONE]\n\n")
+
+    run(test())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_h16_slot_never_freed_with_limits_by_clients_that_leave_the_queue(way: str) -> None:
+    async def test() -> None:
+        engine = Engine(silent_after(SSE_HEAD + event(TOKEN)))
+        told = await limited(engine, room=1)
+        told["limits"] = LimitsSpec(drain_s=0.2)
+        async with running(engine, **told) as gateway:  # type: ignore[arg-type]
+            writers: list[asyncio.StreamWriter] = []
+            for n in range(1 + QUEUE):
+                _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+                writers.append(writer)
+                writer.write(numbered(n, close=False))
+                await until(lambda n=n: held(gateway).get("everyone") == n + 1)  # type: ignore[misc]
+            for writer in writers[1:]:
+                WAYS[way](writer)
+            await until(lambda: held(gateway) == {"everyone": 1, "key": 1, "running": 1, "seat 0": 1})
+            WAYS[way](writers[0])
+            await nothing_is_held(gateway)
+            assert len(engine.asked) == 1
+            for writer in writers:
+                writer.close()
 
     run(test())
 

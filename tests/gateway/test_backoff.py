@@ -27,8 +27,9 @@ from tests.support import (
     streams,
     until,
 )
+from wire.exchange import Ending
 from wire.origin import Origin
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 GOOD = streams(TOKEN, FINISH)
 PATH = "/v1/chat/completions"

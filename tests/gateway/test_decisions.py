@@ -10,10 +10,10 @@ from gateway import head, model_name, paths
 from gateway.first_event import FirstEvent
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.tail import Tail
+from wire.exchange import Ending
 from wire.http1 import RequestHead
 from wire.response import ResponseHead
 from wire.stateless import STATELESS
-from wire.upstream import Ending
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 
 from gateway.metrics import COUNTERS, GAUGES, HISTOGRAMS, WorkerMetrics, forget_live_gauges
 from gateway.outcome import Outcome
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 ENGINE = "http://10.0.0.5:8000"
 REPOSITORY = Path(__file__).parents[2]

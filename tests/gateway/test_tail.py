@@ -4,7 +4,7 @@ import pytest
 
 from gateway.outcome import Outcome, outcome
 from gateway.tail import Tail
-from wire.upstream import Ending
+from wire.exchange import Ending
 
 TOKEN = b'data: {"choices":[{"index":0,"delta":{"content":"tok"},"finish_reason":null}]}\n\n'
 FINISH = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'

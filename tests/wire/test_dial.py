@@ -17,11 +17,12 @@ import uvloop
 from tests.support import until
 from tests.wire.certificates import Authority
 from tests.wire.test_upstream import ASK, YES, Heard, asked, saying
+from wire.exchange import Ending
 from wire.origin import Origin
 from wire.resolve import Address
 from wire.room import Room
 from wire.tls import ClientTls, kept_client
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 SILENT = "127.0.0.9"
 

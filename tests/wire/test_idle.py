@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.test_upstream import ASK, Heard, asked, pool_to
+from wire.exchange import Ending
 from wire.idle import promised_idle_s
 from wire.origin import Origin
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ import pytest
 import uvloop
 
 from tests.support import until
+from wire.exchange import Ending
 from wire.fetch import fetch
 from wire.http1 import request_bytes
 from wire.origin import Origin
 from wire.response import ResponseHead
-from wire.upstream import Ending, Pool
+from wire.upstream import Pool
 
 ASK = request_bytes("GET", "/", [("host", "h")])
 YES = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes"
