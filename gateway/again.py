@@ -1,7 +1,6 @@
 """One request that failed before its answer began: is it sent again, and after what time?"""
 
 from asyncio import TimerHandle
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,14 @@ if TYPE_CHECKING:
 
 
 class Again:
-    """The retries of one request; made when its first attempt fails."""
+    """The retries of one request; made when its first attempt fails.
 
-    __slots__ = ("_delay_s", "_relay", "_service", "_timer", "made")
+    The relay is an argument: who kept it would keep it until the next collection, for it keeps this.
+    """
 
-    def __init__(self, relay: "Relay", service: Service) -> None:
-        self._relay = relay
+    __slots__ = ("_delay_s", "_service", "_timer", "made")
+
+    def __init__(self, service: Service) -> None:
         self._service = service
         self._delay_s = 0.0
         self._timer: TimerHandle | None = None
@@ -46,26 +47,26 @@ class Again:
         self._delay_s = delay_s
         return True
 
-    def go(self, reason: str, send: Callable[[], None]) -> None:
+    def go(self, reason: str, relay: "Relay") -> None:
         """Send it in its time, which `may` has drawn just before."""
         service = self._service
         self.made += 1
         service.tallies.retried += 1
         service.tallies.counts[("retries", reason)] += 1
         if not self._delay_s:
-            send()
+            relay.dispatch()
             return
-        service.waiting.add(self._relay)
-        self._timer = service.loop.call_later(self._delay_s, self._due, send)
+        service.waiting.add(relay)
+        self._timer = service.loop.call_later(self._delay_s, self._due, relay)
 
-    def stop(self) -> None:
+    def stop(self, relay: "Relay") -> None:
         """It is not sent again: its client is gone, or the gateway stops."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
-            self._service.waiting.discard(self._relay)
+            self._service.waiting.discard(relay)
 
-    def _due(self, send: Callable[[], None]) -> None:
+    def _due(self, relay: "Relay") -> None:
         self._timer = None
-        self._service.waiting.discard(self._relay)
-        send()
+        self._service.waiting.discard(relay)
+        relay.dispatch()

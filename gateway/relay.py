@@ -295,7 +295,7 @@ class Relay:
             return False
         again = self._again
         if again is None:
-            again = self._again = Again(self, self._service)
+            again = self._again = Again(self._service)
         without = self._tried if self.ticket is None else (*self._tried, *self.ticket.full())
         another = any(engine.up and engine.id not in without for engine in self.fleet.engines)
         if not again.may(why, at_ns, retry_after, another=another):
@@ -312,11 +312,11 @@ class Relay:
         self._attempt = None
         if self._passing is not None:
             self._passing.wait()
-        self._again.go(reason, self.dispatch)
+        self._again.go(reason, self)
 
     def _wait_no_more(self) -> None:
         if self._again is not None:
-            self._again.stop()
+            self._again.stop(self)
 
     def try_same_afresh(self, engine: Engine) -> bool:
         """Once: the reused connection died before it said a word, so the request never began there."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 import uvloop
 
-from gateway.server import Connection
+from gateway.service import Service
 from tests.support import (
     CHAT,
     SSE_HEAD,
@@ -99,11 +99,11 @@ def test_what_is_over_needs_no_collection(
             with uncollected() as found:
                 for _ in range(MANY):
                     await client(gateway.port)
-                await until(lambda: not living(Connection))
+                await until(all_gone)
             assert {kind: n for kind, n in found.items() if n >= MANY} == {}
 
     uvloop.run(go())
 
 
-def living(kind: type) -> int:
-    return sum(type(one) is kind for one in gc.get_objects())
+def all_gone() -> bool:
+    return not any(one.connections for one in gc.get_objects() if type(one) is Service)
