@@ -87,6 +87,12 @@ class End(asyncio.Protocol):
         if stalled is not None:
             stalled.cancel()
 
+    def _let_go(self) -> None:
+        """Nothing more comes of it: not to wait for a collection it keeps none of those that keep it."""
+        del self._joint
+        if hasattr(self, "other"):
+            del self.other
+
 
 class ClientEnd(End):
     """The client's, taken over from whoever read its request."""
@@ -106,6 +112,7 @@ class ClientEnd(End):
         super().connection_lost(exc)
         self._owner.connection_lost(exc)
         self._joint.ended(Outcome.COMPLETE if exc is None and self._joint.is_open else Outcome.CLIENT_GONE)
+        self._let_go()
 
 
 class EngineEnd(End):
@@ -159,6 +166,7 @@ class EngineEnd(End):
         self._hear(Ending.COMPLETE if self.handshake.complete else Ending.CUT)
         if self._joint.is_open:
             self._joint.ended(Outcome.COMPLETE if exc is None else Outcome.CUT)
+        self._let_go()
 
     def _hear(self, ending: Ending) -> None:
         if not self.heard.done():

@@ -104,5 +104,6 @@ class Exchange:
         answer, self._answer = self._answer, None
         self._connection = None
         self._unsent = ()
+        self._flow = None  # whose it is keeps this
         if answer is not None:
             answer.ended(ending, at_ns)

@@ -3,6 +3,7 @@
 What waits is memory that grows with traffic until a collection, and then a pause.
 """
 
+import asyncio
 import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 import uvloop
 
 from gateway.service import Service
+from gateway.spec import LimitsSpec
 from tests.support import (
     CHAT,
     SSE_HEAD,
@@ -30,6 +32,10 @@ from tests.support import (
 
 OURS = ("gateway.", "wire.", "routing.", "mirror.", "httptools.")
 MANY = 5
+AGREED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
 
 
 @contextmanager
@@ -75,6 +81,30 @@ async def refused(port: int) -> None:
     await ask(port, b"GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 
 
+async def gone(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(post())
+    await reader.readuntil(TOKEN.encode())
+    writer.transport.abort()
+
+
+async def tunnel(port: int) -> None:
+    fields = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    fields += "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+    asked = f"GET /v1/realtime?model=m HTTP/1.1\r\nHost: g\r\n{fields}\r\n"
+    assert (await ask(port, asked.encode())).status == 101
+
+
+async def endless(peer: Peer) -> None:
+    await peer.send(SSE_HEAD, event(TOKEN))
+    await peer.left()
+
+
+async def agrees(peer: Peer) -> None:
+    await peer.send(AGREED, b"\x81\x01x")
+    peer.close()
+
+
 @pytest.mark.parametrize(
     ("script", "client"),
     [
@@ -87,14 +117,19 @@ async def refused(port: int) -> None:
         (answers(b"no HTTP\r\n\r\n"), whole),
         (answers(json_answer(b"{}")), malformed),
         (answers(json_answer(b"{}")), refused),
+        (endless, gone),
+        (agrees, tunnel),
     ],
-    ids=["json", "large body", "busy", "stream", "cut", "dead", "garbage", "malformed", "refused"],
-)
+    ids=[
+        "json", "body that goes by", "busy", "stream", "cut", "dead", "garbage", "malformed", "refused",
+        "client gone", "WebSocket",
+    ],
+)  # fmt: skip
 def test_what_is_over_needs_no_collection(
     script: Callable[[Peer], Awaitable[None]], client: Callable[[int], Awaitable[None]]
 ) -> None:
     async def go() -> None:
-        async with running(Engine(script)) as gateway:
+        async with running(Engine(script), limits=LimitsSpec(read_bytes=4096, drain_s=5)) as gateway:
             await client(gateway.port)  # what is made once
             with uncollected() as found:
                 for _ in range(MANY):
