@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -248,6 +250,39 @@ def test_h16_slot_never_freed_with_limits_when_a_drain_cuts_what_runs_and_waits(
         assert not any(table.leases(0))
         assert len(engine.asked) == SEATS  # nobody's turn came of others' ends
         table.close()
+
+    run(test())
+
+
+def test_h16_slot_never_freed_with_limits_when_a_worker_is_killed(tmp_path: Path) -> None:
+    """What it held is free for the one in its place."""
+
+    async def test() -> None:
+        asked = 0
+
+        async def script(peer: Peer) -> None:
+            nonlocal asked
+            asked += 1
+            await (silent_after(SSE_HEAD + event(TOKEN)) if asked == 1 else list(ENGINES.values())[WELL])(
+                peer
+            )
+
+        path = tmp_path / "config.json"
+        async with engine_that(script) as engine:
+            fleets = [{"model": "m", "engines": [engine.url], "concurrency": 1, "engine_concurrency": 1}]
+            everyone = {"limits": {"concurrency": 1}}
+            path.write_text(json.dumps({"fleets": fleets, "admission": everyone, "limits": {"drain_s": 1}}))
+            async with serving(tmp_path, "--config", str(path)) as whole:
+                first = asyncio.get_running_loop().create_task(ask(whole.port, post(), 30))
+                await until(lambda: asked == 1)
+                assert (await ask(whole.port, post())).status == 503
+                worker = whole.child("_worker")
+                assert worker is not None
+                os.kill(worker, signal.SIGKILL)
+                assert not (await first).is_whole
+                async with asyncio.timeout(20):
+                    while (await ask(whole.port, post())).status != 200:
+                        await asyncio.sleep(0.1)
 
     run(test())
 

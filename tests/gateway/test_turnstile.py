@@ -294,6 +294,26 @@ def test_a_retry_leaves_its_place_and_takes_one_where_there_is_room() -> None:
     run(test())
 
 
+def test_a_request_may_come_back_to_its_own_place_when_its_engine_says_when() -> None:
+    """The only engine, with one place, which this very request holds while it waits for the engine."""
+
+    async def test() -> None:
+        async def busy_first(peer: Peer) -> None:
+            await (
+                OK if len(engine.asked) > 1 else answers(json_answer(b"{}", "503 Busy", "Retry-After: 1"))
+            )(peer)
+
+        engine = Engine(busy_first)
+        await engine.start()
+        told = EngineSpec(0, engine.url, kind="vllm", concurrency=1)
+        fleets = (FleetSpec(None, (), True, (told,), "least_load"),)
+        async with running(engine, fleets=fleets, admission=spec((ANYBODY,), ROOM)) as gateway:
+            assert (await ask(gateway.port, post())).status == 200
+            assert len(engine.asked) == 2 and is_empty(gateway)
+
+    run(test())
+
+
 def test_a_request_that_waits_when_the_gateway_stops_is_told_so() -> None:
     async def test() -> None:
         turns = Turns()
