@@ -3,6 +3,8 @@
 from typing import Final
 
 from gateway.fleet import Fleet
+from gateway.outcome import Outcome
+from gateway.question import Refused
 from wire.exchange import Ending
 
 _STATUS: Final = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
@@ -12,9 +14,32 @@ _WHY: Final = {
 }
 
 
-def failure(ending: Ending, fleet: Fleet | None) -> tuple[int, str, str]:
-    """Status, type and reason for an exchange that ended so; `fleet` is the one that was asked."""
+def failure(ending: Ending, what: Outcome, fleet: Fleet | None) -> Refused:
+    """The gateway's answer to a request whose exchange ended so; `fleet` is the one that was asked."""
     if ending is Ending.REFUSED and fleet is not None and not fleet.is_up:
-        return 503, "service_unavailable", f"no engine of {fleet.name} is available"
+        return unavailable(fleet, what)
+    status = _STATUS.get(ending, 502)
     why = _WHY.get(ending) or f"the engine's answer ended early ({ending.value})"
-    return _STATUS.get(ending, 502), f"upstream_{ending.value}", why
+    again_s = 1 if status == 503 else None
+    return Refused(
+        status, why, ending.value, kind=f"upstream_{ending.value}", what=what, retry_after_s=again_s
+    )
+
+
+def unavailable(fleet: Fleet, what: Outcome = Outcome.NO_ENGINE) -> Refused:
+    """No engine of the fleet can be asked now."""
+    message = f"no engine of {fleet.name} is available"
+    return Refused(503, message, "no_engine", kind="service_unavailable", what=what, retry_after_s=2)
+
+
+def stopping() -> Refused:
+    """The gateway stops while a request waits to be sent again."""
+    message = "the gateway stopped before the request was sent again"
+    kind, what = "service_unavailable", Outcome.SHUTDOWN
+    return Refused(503, message, "draining", kind=kind, what=what, retry_after_s=1)
+
+
+def too_large(most_bytes: int) -> Refused:
+    """A body beyond `limits.body_bytes`."""
+    message = f"the body is larger than {most_bytes} bytes"
+    return Refused(413, message, "too_large", kind="request_too_large", what=Outcome.TOO_LARGE)

@@ -5,18 +5,16 @@ is one engine's side.  A failed attempt may be followed by another on another en
 has been passed on, and never after.
 """
 
-from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from gateway import access_line, copying, outgoing, question, turnstile
-from gateway.admission import refusal
 from gateway.admission.ticket import Ticket
 from gateway.again import Again
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
-from gateway.failure import failure
+from gateway.failure import failure, stopping, too_large, unavailable
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
@@ -143,8 +141,7 @@ class Relay:
         return False
 
     def _too_large(self) -> None:
-        message = f"the body is larger than {self._service.limits.body_bytes} bytes"
-        self._refuse(413, "request_too_large", message, Outcome.TOO_LARGE, "too_large")
+        self.refuse(too_large(self._service.limits.body_bytes))
 
     def body_ended(self) -> None:
         """The request is whole: read it, choose an engine, send it."""
@@ -175,8 +172,7 @@ class Relay:
 
     def stop(self) -> None:
         """The gateway stops: a request that waits to be sent again is not."""
-        why = "the gateway stopped before the request was sent again"
-        self._refuse(503, "service_unavailable", why, Outcome.SHUTDOWN, "draining", retry_after_s=1)
+        self.refuse(stopping())
 
     def pause(self) -> None:
         """The client reads slowly: so does the gateway."""
@@ -201,7 +197,7 @@ class Relay:
             model, self.prompt, self.packed = question.read(self.ask, self.body, self._service)
             self._find_fleet(model)
         except Refused as error:
-            self._answer(error)
+            self.refuse(error)
             return
         if self._service.admission is None:
             self.dispatch()
@@ -214,7 +210,7 @@ class Relay:
         try:
             self._find_fleet(question.model_of(self.ask, start, self._service))
         except Refused as error:
-            self._answer(error)
+            self.refuse(error)
             return
         self._pieces = []
         self._passing = Passing(self.ask, start, self._client.flow)
@@ -245,7 +241,7 @@ class Relay:
         else:
             chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
         if chosen is None:
-            self._no_engine()
+            self.refuse(unavailable(fleet))
             return
         engine, choice = chosen
         self._send(engine, choice)
@@ -346,50 +342,17 @@ class Relay:
         self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
-            status, kind, why = failure(ending, self.fleet)
+            said = failure(ending, what, self.fleet)
             if self.reply.head_sent:
-                self.reply.cut(why)
+                self.reply.cut(said.message)
             else:
-                self._tell(status, kind, why, None, retry_after_s=1 if status == 503 else None)
+                self._tell(said)
         self._log(attempt, what, at_ns)
 
-    def _tell(
-        self, status: int, kind: str, message: str, code: str | None, *, param: str | None = None,
-        retry_after_s: int | None = None, extra: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """The gateway's own answer in place of an engine's."""
-        self.status = status
-        self._client.refuse(
-            status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra,
-            request=self.head,
-        )  # fmt: skip
-        self._client.answered(close=self._client.is_unread)
-
-    def turned_away(self, why: refusal.Refused) -> None:
-        """Admission does not let it in."""
-        self._refuse(
-            why.status, why.type, why.message, Outcome.LIMITED, why.reason,
-            code=why.reason, retry_after_s=why.retry_after_s, extra=turnstile.lines(why),
-        )  # fmt: skip
-
-    def _no_engine(self) -> None:
-        assert self.fleet is not None
-        message = f"no engine of {self.fleet.name} is available"
-        self._refuse(503, "service_unavailable", message, Outcome.NO_ENGINE, "no_engine", retry_after_s=2)
-
-    def _answer(self, error: Refused) -> None:
-        self._refuse(
-            error.status, error.kind, error.message, error.what, error.reason,
-            code=error.code, param=error.param,
-        )  # fmt: skip
-
-    def _refuse(
-        self, status: int, kind: str, message: str, what: Outcome, reason: str, *,
-        code: str | None = None, param: str | None = None, retry_after_s: int | None = None,
-        extra: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        self._count("none", what)
-        self._service.tallies.counts[("refused", reason)] += 1
+    def refuse(self, said: Refused) -> None:
+        """Answer in place of an engine, or end what an engine has begun to answer."""
+        self._count("none", said.what)
+        self._service.tallies.counts[("refused", said.reason)] += 1
         self._wait_no_more()
         attempt, self._attempt = self._attempt, None
         self.is_closed = True
@@ -398,8 +361,16 @@ class Relay:
         if self.reply.head_sent:
             self._client.cut()
         else:
-            self._tell(status, kind, message, code, param=param, retry_after_s=retry_after_s, extra=extra)
-        self._log(attempt, what, monotonic_ns())
+            self._tell(said)
+        self._log(attempt, said.what, monotonic_ns())
+
+    def _tell(self, said: Refused) -> None:
+        self.status = said.status
+        self._client.refuse(
+            said.status, said.kind, said.message, said.code, param=said.param,
+            retry_after_s=said.retry_after_s, extra=said.extra, request=self.head,
+        )  # fmt: skip
+        self._client.answered(close=self._client.is_unread)
 
     def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:
         """Write the request's line into the access log, where it is wanted."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
+from gateway import question
 from gateway.admission.refusal import Refused
 from gateway.admission.shorten import shortened
 from gateway.admission.ticket import Ticket, Usage
@@ -43,7 +44,7 @@ def enter(relay: "Relay", service: "Service") -> None:
         if unknown is None:
             relay.dispatch()
         else:
-            relay.turned_away(unknown)
+            relay.refuse(turned_away(unknown))
         return
     prompt = relay.prompt
 
@@ -52,7 +53,7 @@ def enter(relay: "Relay", service: "Service") -> None:
             ticket.leave(monotonic_ns())
         elif refused is not None:
             relay.ticket = None
-            relay.turned_away(refused)
+            relay.refuse(turned_away(refused))
         else:
             _send(relay, service, ticket)
 
@@ -64,7 +65,7 @@ def enter(relay: "Relay", service: "Service") -> None:
         may_wait=body is not None, may_move=not ask.is_opened,
     )  # fmt: skip
     if isinstance(got, Refused):
-        relay.turned_away(got)
+        relay.refuse(turned_away(got))
         return
     relay.ticket = got
     if not got.waits:
@@ -146,6 +147,14 @@ def _usage(told: Told | None) -> Usage | None:
     if told is None or told.prompt_tokens is None:
         return None
     return Usage(told.prompt_tokens, told.cached_tokens or 0, told.completion_tokens or 0)
+
+
+def turned_away(why: Refused) -> question.Refused:
+    """What admission refuses, as a relay answers it."""
+    return question.Refused(
+        why.status, why.message, why.reason, kind=why.type, what=Outcome.LIMITED, code=why.reason,
+        retry_after_s=why.retry_after_s, extra=lines(why),
+    )  # fmt: skip
 
 
 def lines(refused: Refused) -> list[str]:
