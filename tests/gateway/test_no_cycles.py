@@ -8,12 +8,14 @@ import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 import uvloop
 
 from gateway.service import Service
-from gateway.spec import LimitsSpec
+from gateway.spec import LimitsSpec, RoomSpec, SamplingSpec
+from tests.admission.staging import spec
 from tests.support import (
     CHAT,
     SSE_HEAD,
@@ -105,6 +107,7 @@ async def agrees(peer: Peer) -> None:
     peer.close()
 
 
+@pytest.mark.parametrize("limited", [False, True], ids=["unlimited", "limited"])
 @pytest.mark.parametrize(
     ("script", "client"),
     [
@@ -126,14 +129,20 @@ async def agrees(peer: Peer) -> None:
     ],
 )  # fmt: skip
 def test_what_is_over_needs_no_collection(
-    script: Callable[[Peer], Awaitable[None]], client: Callable[[int], Awaitable[None]]
+    script: Callable[[Peer], Awaitable[None]], client: Callable[[int], Awaitable[None]], limited: bool
 ) -> None:
+    """`limited`: with admission, where the second of two at a time waits, and copied."""
+    more: dict[str, Any] = {"limits": LimitsSpec(read_bytes=4096, drain_s=5)}
+    if limited:
+        more["admission"] = spec(rooms=[RoomSpec(None, concurrency=1)])
+        more["experiments"] = [SamplingSpec("fp8-kv", None, 1.0, b"salt")]
+
     async def go() -> None:
-        async with running(Engine(script), limits=LimitsSpec(read_bytes=4096, drain_s=5)) as gateway:
+        async with running(Engine(script), **more) as gateway:
             await client(gateway.port)  # what is made once
             with uncollected() as found:
                 for _ in range(MANY):
-                    await client(gateway.port)
+                    await asyncio.gather(client(gateway.port), client(gateway.port))
                 await until(all_gone)
             assert {kind: n for kind, n in found.items() if n >= MANY} == {}
 
