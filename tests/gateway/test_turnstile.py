@@ -205,8 +205,10 @@ def test_the_keys_of_now_hold_for_the_next_request_of_a_connection_and_for_a_bod
         engine = Engine(OK)
         async with running(engine) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            half = await asyncio.open_connection("127.0.0.1", gateway.port)
-            half[1].write(post(CHAT, "/v1/chat/completions", "Authorization: Bearer sl-x")[:-5])
+            halves = []
+            for shown in ("Authorization: Bearer sl-x", GOOD):
+                halves.append(await asyncio.open_connection("127.0.0.1", gateway.port))
+                halves[-1][1].write(post(CHAT, "/v1/chat/completions", shown)[:-5])
             for _ in range(2):
                 writer.write(post(CHAT, "/v1/chat/completions", GOOD, close=False))
                 await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
@@ -215,13 +217,15 @@ def test_the_keys_of_now_hold_for_the_next_request_of_a_connection_and_for_a_bod
             writer.write(post(CHAT, "/v1/chat/completions", GOOD, close=False))
             await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
             assert header(engine.asked[-1], "authorization") == []
-            half[1].write(CHAT[-5:])
-            assert parse(await half[0].read()).status == 401
-            half[1].close()
+            for half, status in zip(halves, (401, 200), strict=True):
+                half[1].write(CHAT[-5:])
+                assert parse(await half[0].read()).status == status
+                assert header(engine.asked[-1], "authorization") == []
+                half[1].close()
             assert await gateway.renew(admission=spec(KEYS[1:], ROOM)) is None
             writer.write(post(CHAT, "/v1/chat/completions", GOOD))
             assert parse(await reader.read()).status == 401
-            assert len(engine.asked) == 3
+            assert len(engine.asked) == 4
             writer.close()
 
     run(test())
@@ -290,6 +294,26 @@ def test_a_retry_leaves_its_place_and_takes_one_where_there_is_room() -> None:
             assert [one.status for one in got] == [200] * 40
             assert most == 1 and busy.asked and third.asked
             assert is_empty(g)
+
+    run(test())
+
+
+def test_an_engines_refusal_is_passed_on_where_the_other_engines_are_full() -> None:
+    async def test() -> None:
+        turns = Turns()
+        busy, full = Engine(answers(json_answer(b"{}", "503 Busy", "Retry-After: 7"))), Engine(turns.script)
+        await busy.start()
+        await full.start()
+        specs = tuple(EngineSpec(i, e.url, kind="vllm", concurrency=1) for i, e in enumerate((busy, full)))
+        fleets = (FleetSpec(None, (), True, specs, "least_load"),)
+        async with running(busy, full, fleets=fleets, admission=spec((ANYBODY,), ROOM)) as gateway:
+            first = asking(gateway, post())
+            await until(lambda: len(turns.ends) == 1)
+            got = await ask(gateway.port, post())
+            assert got.status == 503 and got.body == b"{}" and got.header("retry-after") == ["7"]
+            turns.end(0)
+            assert (await first).status == 200
+            assert is_empty(gateway)
 
     run(test())
 
