@@ -15,6 +15,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PACKAGES := gateway routing mirror analysis config wire emulator workload
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
+CLIENTS ?= litellm locust aiperf genai-bench guidellm
+CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
 SOAK_SECONDS ?= 600
 FUZZ ?=
@@ -50,6 +52,11 @@ test: check  ## check, then the default suite (no real engines)
 test-engines: $(VENV)/.dev  ## the suite against real engines, ENGINES="llamacpp vllm" (installed into .engines)
 	tests/e2e/install_engines.sh $(ENGINES_DIR) $(ENGINES)
 	SHADOWLANE_ENGINES_DIR="$(abspath $(ENGINES_DIR))" $(BIN)/pytest -m engines $(PYTEST_ARGS)
+
+.PHONY: test-clients
+test-clients: $(VENV)/.dev  ## the suite with clients that are large: CLIENTS="litellm aiperf" (installed into .clients, 4.5 GB all)
+	tests/clients/install_clients.sh $(CLIENTS_DIR) $(CLIENTS)
+	CLIENTS_DIR="$(abspath $(CLIENTS_DIR))" $(BIN)/pytest -m clients -rs $(PYTEST_ARGS)
 
 .PHONY: check
 check: $(VENV)/.dev  ## formatting, lint, types, direction of imports
@@ -92,8 +99,8 @@ fuzz: $(VENV)/.dev  ## a million inputs for everything that reads bytes from out
 	$(BIN)/python -m fuzz $(FUZZ) --inputs $(FUZZ_INPUTS)
 
 .PHONY: clean
-clean:  ## remove what make made: environment, engines, caches
-	rm -rf $(VENV) $(ENGINES_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
+clean:  ## remove what make made: environment, engines, clients, caches
+	rm -rf $(VENV) $(ENGINES_DIR) $(CLIENTS_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 
 # --group needs pip 25.1, so pip is brought up to date first.
 $(VENV)/.made:

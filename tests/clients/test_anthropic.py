@@ -28,14 +28,6 @@ def client(stage: Stage) -> Iterator[anthropic.Anthropic]:
         yield made
 
 
-@pytest.fixture
-def engine(stage: Stage) -> Iterator[Engine]:
-    """The scripted engine, with nothing asked yet."""
-    stage.scripted.engine.asked.clear()
-    yield stage.scripted.engine
-    until(stage.is_free)
-
-
 def text(message: anthropic.types.Message) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from threading import Event
 from typing import Any
 
@@ -33,14 +32,6 @@ def refuses(status: str, *extra: str, code: int = 0) -> Script:
     """A script that says no as vLLM does."""
     error = {"message": f"no: {status}", "type": "Refused", "param": None, "code": code or int(status[:3])}
     return answers(json_answer(json.dumps({"error": error}).encode(), status, *extra))
-
-
-@pytest.fixture
-def engine(stage: Stage) -> Iterator[Engine]:
-    """The scripted engine, with nothing asked yet."""
-    stage.scripted.engine.asked.clear()
-    yield stage.scripted.engine
-    until(stage.is_free)  # however the test ended its requests
 
 
 STATUSES = {

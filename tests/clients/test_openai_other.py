@@ -6,7 +6,6 @@ import json
 import os
 import re
 from array import array
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,6 @@ from tests.support import Engine, Peer, answers, chunk, json_answer
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SOUND = bytes(range(256)) * 700  # is no text in any encoding, and holds what looks like line ends
-
-
-@pytest.fixture
-def engine(stage: Stage) -> Iterator[Engine]:
-    """The scripted engine, with nothing asked yet."""
-    stage.scripted.engine.asked.clear()
-    yield stage.scripted.engine
-    until(stage.is_free)
 
 
 def asked(engine: Engine) -> Peer:
