@@ -88,7 +88,8 @@ def test_h36_mirror_big_body_that_streams_by_unread_reaches_production() -> None
                     big = [chat(n, size=size) for n, size in enumerate(STREAMED_BY)]
                     await sent(running, production, big, in_chunks=in_chunks)
                 await sent(running, production, [chat(9)], in_chunks=False)  # and the next is copied
-                await running.settled(1)
+                books = await running.settled(5)
+                assert (books["paired"], books["dropped"]) == (1, {"too_large": 4})
             assert [len(request.body) < 1_000 for request in control.requests] == [True]
 
     run(test())
