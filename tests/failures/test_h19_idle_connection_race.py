@@ -7,8 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, last_counts, number, numbered, reset, run, told
-from tests.support import Engine, Peer, answers, ask, json_answer, post, running, until
+from tests.failures.support import (
+    NOT_STREAMED,
+    PATH,
+    at_once,
+    last_counts,
+    number,
+    numbered,
+    reset,
+    run,
+    told,
+)
+from tests.support import LAST, SSE_HEAD, Engine, Peer, answers, ask, event, json_answer, post, running, until
 
 ENDINGS: dict[str, Callable[[Peer], None]] = {"closes": Peer.close, "resets": reset}
 ending_each = pytest.mark.parametrize("ending", ENDINGS)
@@ -139,6 +149,49 @@ def test_h19_idle_connection_race_is_repeated_on_stateless_paths_only(path: str,
                 await ask(gateway.port, numbered(n, NOT_STREAMED, path=path))
         asked = Counter(number(peer) for engine in fleet for peer in engine.asked)
         assert asked == Counter(range(8))
+
+    run(test())
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", PATH])
+@pytest.mark.parametrize(
+    ("refused", "taken"),
+    [
+        (json_answer(b"{}", "503 Busy"), False),
+        (json_answer(b"{}", "429 Busy"), False),
+        (json_answer(b"{}", "502 Broken"), True),
+        (SSE_HEAD + event('{"error":{"message":"x","code":503}}') + LAST, True),
+        (SSE_HEAD[:30], True),
+        (SSE_HEAD, True),
+    ],
+    ids=["503", "429", "502", "an error inside a 200", "half a head", "a head"],
+)
+def test_h19_idle_connection_race_is_not_the_only_doubt(refused: bytes, taken: bool, path: str) -> None:
+    """What an engine says that it did not take goes elsewhere on any path; what it may have, on some."""
+
+    async def refuses(peer: Peer) -> None:
+        await peer.send(refused)
+        peer.close()
+
+    async def test() -> None:
+        engines = [Engine(refuses), Engine(refuses)]
+        async with running(*engines) as gateway:
+            await ask(gateway.port, post(NOT_STREAMED, path))
+        moved = not taken or path == PATH
+        assert sorted(len(engine.asked) for engine in engines) == [int(moved), 1]
+
+    run(test())
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/files", PATH])
+def test_h19_idle_connection_race_where_nobody_was_reached_any_request_goes_elsewhere(path: str) -> None:
+    async def test() -> None:
+        gone, there = Engine(answers(b"")), Engine(answers(json_answer(b"{}")))
+        async with running(gone, there, policy="round_robin") as gateway:
+            await gone.stop()
+            for _ in range(4):
+                assert (await ask(gateway.port, post(NOT_STREAMED, path))).status == 200
+        assert not gone.asked and len(there.asked) == 4
 
     run(test())
 
