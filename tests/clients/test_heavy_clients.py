@@ -60,8 +60,9 @@ def test_aiperf(stage: Stage, tmp_path: Path, api: str) -> None:
     ]
     argv += ["--tokenizer", TOKENIZER, "--use-server-token-count", "--concurrency", "2", "--isl", "64"]
     argv += ["--request-count", "8", "--osl", "16", "--ui-type", "none", "--workers-max", "2"]
-    ran([*argv, "--artifact-dir", "out"], tmp_path)
+    ran([*argv, "--server-metrics", f"{stage.admin}/metrics", "--artifact-dir", "out"], tmp_path)
     report = json.loads((tmp_path / "out/profile_export_aiperf.json").read_text())
+    assert "shadowlane_requests" in (tmp_path / "out/server_metrics_export.json").read_text()
     assert report["error_summary"] == [] and report["is_complete"]
     assert 0 < report["time_to_first_token"]["avg"] < report["request_latency"]["avg"]
     names = ("request_count", "total_usage_prompt_tokens", "total_usage_completion_tokens")
