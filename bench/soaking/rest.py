@@ -14,8 +14,9 @@ from bench import procfs
 from bench.proxies import admin_port
 
 DATA_PLANE = ("worker", "shadow")
-# What was found out stays, and so does how often the config was read: they are no load.
-_NO_LOAD = ("shadowlane_experiment", "shadowlane_verdict", "shadowlane_config")
+# What was found out stays, and so do how often the config was read and what is thought of an engine until a
+# request tries it: they are no load.
+_NO_LOAD = ("shadowlane_experiment", "shadowlane_verdict", "shadowlane_config", "shadowlane_engine_state")
 _OBJECTS, _FEW = "objects", 10
 _WITNESS_S = 10.0
 
