@@ -87,7 +87,7 @@ fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (
 
 .PHONY: test-fast
 test-fast: fast $(VENV)/.dev  ## the data plane's tests against what `make fast` built
-	$(BIN)/pytest -o pythonpath="build/fast ." tests/wire tests/routing tests/failures tests/gateway $(PYTEST_ARGS)
+	$(BIN)/pytest -o pythonpath="build/fast ." tests/wire tests/routing tests/failures $(PYTEST_ARGS)
 
 .PHONY: soak
 soak: $(VENV)/.dev  ## mixed traffic with faults for SOAK_SECONDS (600): nothing may fail, leak or grow unasked
