@@ -10,6 +10,7 @@ from config.tls import EngineTls
 from gateway.compose import engine_tls, listen_tls
 from gateway.detect import Engine as Found
 from gateway.detect import describe
+from gateway.discovery import spec as discovery
 from gateway.probe import Heard, Place, ask_all
 from wire.tls import BadTls, server_context
 
@@ -31,21 +32,30 @@ class Asked:
 
 
 def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
-    """Ask every engine, print a paragraph for each, and give the exit status: 0 when all can be reached."""
+    """Ask every engine, print a paragraph for each, and give the exit status.
+
+    0 when all can be reached, 1 when one cannot, 2 when clients' TLS cannot be served.
+    """
     stream = sys.stdout if out is None else out
     try:
         if (shown := listen_tls(config.tls)) is not None:
             server_context(shown)
     except BadTls as error:
         stream.write(f"tls: {error}\n")
-        return 1
+        return 2
     asked = list(everyone(config))
     heard = ask_all([one.place for one in asked], timeout_s)
     for one, answer in zip(asked, heard, strict=True):
         stream.write("\n".join(paragraph(one, answer)) + "\n\n")
+    for source in discovery.sources(config).sources:
+        stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
+        stream.write("  not asked: they are looked up when the gateway runs\n\n")
     unreached = sum(answer.error is not None for answer in heard)
     engines = f"{len(asked)} engine{'s' if len(asked) != 1 else ''}"
-    stream.write(f"{engines}: {'all reachable' if not unreached else f'{unreached} not reachable'}\n")
+    if not asked:
+        stream.write("no engine to ask: all are looked up\n")
+    else:
+        stream.write(f"{engines}: {'all reachable' if not unreached else f'{unreached} not reachable'}\n")
     return 1 if unreached else 0
 
 

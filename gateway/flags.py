@@ -24,6 +24,8 @@ Validate a configuration and ask every engine in it what it is, what it serves a
 
   shadowlane check -c shadowlane.yaml
 
+Engines that are looked up (discover) are named, not asked.
+
 Exit status 0: all reachable.  1: some engine is not.  2: the configuration is wrong.
 """
 _REPORT = """\

@@ -211,7 +211,7 @@ class _Prepare:
         try:
             tls.check(told.workers[0])
         except BadTls as error:
-            raise deployment.UnusableError(str(error)) from error
+            raise deployment.UnusableError(f"tls: {error}") from error
         if config.experiments and not self._locked:
             self._undo.callback(os.close, deployment.lock(self._state_dir))
             self._locked = True

@@ -98,6 +98,19 @@ def test_an_engine_that_is_not_there_is_failure_with_the_reason() -> None:
     assert "not reachable: connection refused" in text
 
 
+def test_engines_that_are_looked_up_are_named_as_not_asked() -> None:
+    looked_up = {"discover": {"file": "/srv/phi.json"}}
+    status, text = checked({}, lambda _urls: {"fleets": [{"model": "phi", **looked_up}]})
+    assert status == 0
+    assert "engines of file /srv/phi.json  (fleet phi)\n  not asked" in text
+    assert "no engine to ask" in text
+    assert "reachable" not in text
+    engine = {"e": (recorded("vllm"), None)}
+    _, text = checked(engine, lambda urls: {"fleets": [{"engines": [urls["e"]], **looked_up}]})
+    assert "(fleet default)\n  not asked" in text
+    assert "1 engine: all reachable" in text
+
+
 def test_what_is_missing_is_said_with_what_to_do() -> None:
     answers = dict(recorded("sglang"))
     answers["/metrics"] = (404, "")
