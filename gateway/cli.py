@@ -141,6 +141,8 @@ def _top(given: argparse.Namespace) -> int:
 def _key(given: argparse.Namespace) -> int:
     import secrets
 
+    import yaml
+
     from gateway.admission.keys import hashed, new_key
 
     if given.stdin:
@@ -150,7 +152,8 @@ def _key(given: argparse.Namespace) -> int:
     else:
         key = new_key(secrets.token_bytes)
         print(f"# the key, for the client alone; it is kept nowhere:\n#   {key}")
-    print(f"- name: {given.name}\n  hash: {hashed(key)}")
+    entry = {"name": given.name, "hash": hashed(key)}
+    print(yaml.safe_dump([entry], sort_keys=False, allow_unicode=True, width=10_000), end="")
     return 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+import yaml
 
 from gateway.listen import listen, shown
 from tests.gateway.programs import REPOSITORY, Program, program, shadowlane
@@ -71,6 +72,8 @@ def test_a_new_key_is_told_once_with_the_entry_that_knows_it() -> None:
     assert key.startswith("sl-") and key not in entry
     assert text.endswith(entry) and entry.startswith("- name: search-team\n  hash: sha256:")
     assert said_by("key")[1] != text
+    for odd in ("true", "123", "a: b", "# c", "é"):
+        assert yaml.safe_load(said_by("key", odd)[1])[0]["name"] == odd
 
 
 def test_a_key_that_could_be_guessed_gets_no_hash() -> None:
