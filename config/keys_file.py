@@ -28,7 +28,8 @@ def add(
             return list(error.complaints)
         source, _, rest = str(error).partition(": expected ")
         expected, _, what = rest.partition(", found ")
-        return [Complaint(source, (), expected, what, f"{_FILE} names it")]
+        holds = "" if expected == "a configuration file" else f", and it holds {KEYS}: and the entries below"
+        return [Complaint(source, (), expected, what, f"{_FILE} names it{holds}")]
     found = read.settings.get(KEYS)
     complaints = [
         Complaint(read.origin((key,)), (str(key),), one_of([KEYS]), f"the unknown key {shown(key)}")

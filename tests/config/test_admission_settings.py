@@ -50,6 +50,10 @@ def test_a_mistake_in_the_keys_file_is_told_with_its_own_line(tmp_path: Path) ->
     [
         (None, "keys.yaml: expected a configuration file, found no such file; keys_file names it"),
         ("kees: []\n", 'keys.yaml:1: kees: expected keys, found the unknown key "kees"'),
+        (
+            "- name: a\n",
+            "keys.yaml:1: expected a mapping of settings, found a list of 1; keys_file names it, and it",
+        ),
         ("keys: {}\n", "keys.yaml:1: keys: expected a list of keys, found an empty mapping"),
         ("keys: [\n", "keys.yaml:2:1: expected YAML, found a mistake"),
     ],
