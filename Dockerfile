@@ -2,7 +2,9 @@
 #
 #   docker build -t shadowlane .
 #   docker run -p 8080:8080 -p 127.0.0.1:8090:8090 shadowlane serve --engine http://10.0.0.5:8000
-#   docker run -p 8080:8080 -v ./shadowlane.yaml:/etc/shadowlane.yaml:ro shadowlane serve -c /etc/shadowlane.yaml
+#   docker run -p 8080:8080 -p 127.0.0.1:8090:8090 -v ./config:/etc/shadowlane:ro shadowlane serve -c /etc/shadowlane/shadowlane.yaml
+#
+# Ports, reloads and stops: docs/operation.md, "In a container".
 
 # The full image has the C compiler for the compiled parts (docs/decisions/0006-compiled-where-wanted.md).
 FROM python:3.13 AS build
