@@ -17,7 +17,7 @@ from emulator.server import Running, serve
 
 def parse(argv: Sequence[str]) -> tuple[EngineParams, str, int]:
     """(params, host, port).  SystemExit with a message for bad flags."""
-    parser = argparse.ArgumentParser(prog="python -m emulator", description="An emulated vLLM engine.")
+    parser = argparse.ArgumentParser(prog="shadowlane emulate", description="An emulated vLLM engine.")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="port to listen on; 0 = any, printed when ready")
     for field in dataclasses.fields(EngineParams):
