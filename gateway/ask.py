@@ -21,13 +21,13 @@ _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 class Ask:
     """A head, read by the rules that `service` had at `generation`.
 
-    `peer` is the client's address; what it says of others before it is believed when it is `trusted`.
+    `peer` is the client's address; what it says of others before it is believed when it is `trusted`.  That
+    is asked anew with each head: connections outlive reloads, those of balancers by days.
     """
 
     __slots__ = (
         "_engine_heads",
         "_peer",
-        "_trusted",
         "codings",
         "generation",
         "given_id",
@@ -45,9 +45,10 @@ class Ask:
         "reads_body",
         "sized",
         "takes_trailers",
+        "trusted",
     )
 
-    def __init__(self, request: RequestHead, service: Service, peer: bytes, *, trusted: bool) -> None:
+    def __init__(self, request: RequestHead, service: Service, peer: bytes) -> None:
         self.head = request
         self.generation = service.generation
         self.path = paths.read(request.method, request.target, service.opened_paths)
@@ -70,12 +71,13 @@ class Ask:
             self.priority = request.field(b"x-shadowlane-priority")
             self.hides_credential = service.admission.knows_keys
         self._peer = peer
-        self._trusted = trusted
+        trust = service.trust
+        self.trusted = trust is not None and trust.covers(peer.decode())
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}
 
     def again(self, service: Service) -> "Ask":
         """The same head, read by the rules of now."""
-        return Ask(self.head, service, self._peer, trusted=self._trusted)
+        return Ask(self.head, service, self._peer)
 
     def unidentified(self, service: Service) -> Refused | None:
         """The answer where a key is needed and there is none that is known.
@@ -102,7 +104,7 @@ class Ask:
                 authority=authority,
                 credential=credential.encode() if credential is not None else None,
                 peer=self._peer,
-                trusted=self._trusted,
+                trusted=self.trusted,
                 hides_credential=self.hides_credential,
             )
             if request is self.head:

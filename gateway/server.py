@@ -49,7 +49,6 @@ class Connection:
         "_transport",
         "grant",
         "is_full",
-        "is_trusted",
         "last_ns",
         "peer",
         "write",
@@ -78,7 +77,6 @@ class Connection:
         self.is_full = False  # the client does not take what was written
         self.last_ns = monotonic_ns()
         self.peer = b"unknown"
-        self.is_trusted = False  # what the peer says of others before it is believed
 
     # The socket
 
@@ -89,8 +87,6 @@ class Connection:
         peer = transport.get_extra_info("peername")
         if isinstance(peer, tuple):
             self.peer = str(peer[0]).encode()
-            trust = self._service.trust
-            self.is_trusted = trust is not None and trust.covers(str(peer[0]))
             transport.get_extra_info("socket").setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
@@ -249,7 +245,7 @@ class Connection:
         self._answering = True
         service = self._service
         self._ask = None
-        ask = Ask(request, service, self.peer, trusted=self.is_trusted)
+        ask = Ask(request, service, self.peer)
         asked = ask.path
         self.grant = ask.grant
         if request.upgrade or request.method == b"CONNECT":

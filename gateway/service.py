@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.attempt import Attempt
     from gateway.relay import Relay
     from gateway.server import Connection
+    from gateway.tunnel import Tunnel
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Service:
     cors: Cors | None = None  # None: the engines' own word is passed on
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
+    tunnels: "set[Tunnel]" = field(default_factory=set)
     waiting: "set[Relay]" = field(default_factory=set)  # requests to be sent again after a while
     connections: "set[Connection]" = field(default_factory=set)
     doors: Doors = field(default_factory=lambda: Doors(1 << 31))

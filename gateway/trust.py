@@ -9,7 +9,8 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 class Trust:
     """The networks whose `X-Forwarded-*`, `Forwarded` and internal headers are passed on.
 
-    `networks` are addresses or CIDR blocks; ValueError says which is none.  Asked once for a connection.
+    `networks` are addresses or CIDR blocks; ValueError says which is none.
+    Asked once for each head that is parsed.
     """
 
     __slots__ = ("_networks",)

@@ -70,6 +70,7 @@ class Tunnel:
     def begin(self, early: bytes) -> None:
         """Take the connection over: it is this tunnel's from here on.  `early` came behind the handshake."""
         self._service.tallies.requests += 1
+        self._service.tunnels.add(self)
         self._client.transport.set_protocol(self._client)
         if early:
             self.client_said(early)
@@ -175,7 +176,7 @@ class Tunnel:
             authority=pool.authority,
             credential=None if spec.api_key is None else spec.api_key.encode(),
             peer=self._connection.peer,
-            trusted=self._connection.is_trusted,
+            trusted=self._rules.trusted,
             hides_credential=self._rules.hides_credential,
         )
         if end.is_connected:
@@ -267,11 +268,26 @@ class Tunnel:
         if self._end is not None:
             self._end.abort()
 
+    @property
+    def engine(self) -> Engine | None:
+        """The engine it has, or whose agreement it waits for."""
+        return self._engine if self._is_charged else None
+
+    def engine_left(self) -> None:
+        """Its engine was taken out, and what ran there has had its time."""
+        if self.is_open:
+            self.ended(Outcome.SHUTDOWN)
+            return
+        if self._task is not None:
+            self._task.cancel()
+        self._refuse(503, "the engine was taken out before it answered", Outcome.SHUTDOWN, None)
+
     def ended(self, what: Outcome) -> None:
         """One side is gone, or the engine did not agree: the books are closed, once, and the other side."""
         if self._is_counted:
             return
         self._is_counted = True
+        self._service.tunnels.discard(self)
         counts = self._service.tallies.counts
         if what is Outcome.CLIENT_GONE:
             counts[("client_gone",)] += 1

@@ -182,6 +182,8 @@ class _Worker:
         if overdue:
             for attempt in [one for one in service.active if one.engine in overdue]:
                 attempt.exchange.cancel(Ending.SHUTDOWN)
+            for tunnel in [one for one in service.tunnels if one.engine in overdue]:
+                tunnel.engine_left()
 
     async def told(self) -> None:
         """Wait a moment for the last lines of the access log to be written."""

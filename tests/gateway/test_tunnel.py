@@ -21,6 +21,8 @@ from websockets.typing import Subprotocol
 from gateway import upgrade
 from gateway.spec import CorsSpec, EngineSpec, FleetSpec, LimitsSpec
 from tests.support import (
+    FINISH,
+    TOKEN,
     Answered,
     Engine,
     Gateway,
@@ -31,6 +33,7 @@ from tests.support import (
     parse,
     post,
     running,
+    streams,
     until,
 )
 from wire.handshake import Handshake
@@ -530,6 +533,37 @@ def test_a_stop_waits_for_tunnels_and_then_ends_them() -> None:
             with pytest.raises(ConnectionClosed):
                 await asyncio.wait_for(long.recv(), 10)
             assert long.close_code == 1006  # the library's word for an end without a close frame
+
+    run(go())
+
+
+def test_a_tunnel_whose_engine_is_taken_out_has_a_bounded_time() -> None:
+    async def silent(peer: Peer) -> None:
+        await peer.left()
+
+    async def go() -> None:
+        other = Engine(streams(TOKEN, FINISH))
+        await other.start()
+        moved = (FleetSpec(None, (), True, (EngineSpec(1, other.url, kind="vllm"),), "least_load"),)
+        limits = LimitsSpec(drain_s=2.0, leaving_s=0.5)
+        async with in_front_of(echo, limits=limits) as (gateway, _), to(gateway) as tunnel:
+            assert await gateway.renew(fleets=moved) is None
+            await tunnel.send("a")
+            assert await asyncio.wait_for(tunnel.recv(), 5) == "a"
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(tunnel.recv(), 5)
+            assert tunnel.close_code == 1006
+            await until(lambda: gateway.inflight(0) == 0)
+        async with running(Engine(silent), limits=limits) as gateway:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            writer.write(asking())
+            await until(lambda: gateway.inflight(0) == 1)
+            assert await gateway.renew(fleets=moved) is None
+            answer = await asyncio.wait_for(reader.read(), 5)
+            assert answer.startswith(b"HTTP/1.1 503 ") and b"taken out" in answer
+            await until(lambda: gateway.inflight(0) == 0)
+            writer.close()
+        await other.stop()
 
     run(go())
 

@@ -8,7 +8,7 @@ import pytest
 import uvloop
 
 from gateway.trust import Trust
-from tests.support import CHAT, Engine, Peer, answers, ask, json_answer, parse, running
+from tests.support import CHAT, Engine, Peer, answers, ask, json_answer, parse, running, until
 
 OK = json_answer(b"{}")
 LOOPBACK = ("127.0.0.0/8",)
@@ -158,6 +158,27 @@ def test_a_trusted_proxys_word_is_passed_on() -> None:
                 got = await sent_on(gateway.port, engine, asking(sent))
                 assert not set(got) & set(sent), (name, got)
                 assert "x-forwarded-for: 127.0.0.1" in got, name
+
+    run(go())
+
+
+def test_who_is_trusted_after_a_reload_is_so_on_open_connections_too() -> None:
+    async def go() -> None:
+        engine = Engine(answers(OK))
+        async with running(engine) as gateway:
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+            for networks, expected in (
+                ((), "127.0.0.1"),
+                (LOOPBACK, "6.6.6.6, 127.0.0.1"),
+                ((), "127.0.0.1"),
+            ):
+                assert await gateway.renew(trusted_proxies=networks) is None
+                writer.write(asking(["X-Forwarded-For: 6.6.6.6"]))
+                await reader.readuntil(b"\r\n\r\n")
+                await until(lambda: len(engine.asked) > 0)
+                assert ("x-forwarded-for", expected) in engine.asked.pop().headers
+                await reader.readexactly(len(b"{}"))
+            writer.close()
 
     run(go())
 
