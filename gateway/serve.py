@@ -67,6 +67,7 @@ def serve(
             bound.close()
         secret = deployment.secret(config.state_dir)
         prepare = _Prepare(config.state_dir, undo)
+        prepare.hold(config)  # before anything is asked: a second run ends here, in one line
         kinds = _Kinds(log)
         plan = Plan(config, kinds(config))
         candidates = deployment.run_dir_candidates(config.state_dir, env.get("XDG_RUNTIME_DIR"))
@@ -212,6 +213,10 @@ class _Prepare:
             tls.check(told.workers[0])
         except BadTls as error:
             raise deployment.UnusableError(f"tls: {error}") from error
+        self.hold(config)
+
+    def hold(self, config: Config) -> None:
+        """The state directory is ours, where there are logs to write.  Raises deployment.UnusableError."""
         if config.experiments and not self._locked:
             self._undo.callback(os.close, deployment.lock(self._state_dir))
             self._locked = True
