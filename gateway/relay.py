@@ -236,9 +236,10 @@ class Relay:
         service, fleet = self._service, self.fleet
         assert fleet is not None
         at_s, prompt, ticket = self.received_ns / 1e9, self.prompt or _NO_PROMPT, self.ticket
-        if ticket is None:
-            chosen = service.fleets.choose(fleet, prompt, at_s, self._tried)
-        else:
+        chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
+        if chosen is None and self._again is not None:
+            # Who was left to be tried has gone meanwhile: better one that was tried than nobody.
+            self._tried = question.barred(self.ask, fleet) if self.ask.is_opened else ()
             chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
         if chosen is None:
             self.refuse(unavailable(fleet))

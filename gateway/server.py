@@ -37,6 +37,7 @@ class Connection:
         "_events",
         "_going_on",
         "_head",
+        "_id",
         "_is_closing",
         "_keeps_alive",
         "_new_id",
@@ -63,6 +64,7 @@ class Connection:
         self._reader = RequestReader(service.limits.head_bytes)
         self._events: deque[Event] = deque()
         self._head: RequestHead | None = None  # of the request being read; None between requests
+        self._id = b""  # of the last request
         self._ask: Ask | None = None  # of the last request relayed
         self._answering = False  # a request was begun whose answer is not finished
         self._relay: Relay | None = None
@@ -101,7 +103,8 @@ class Connection:
                 self.grant = ask.grant
                 self.last_ns = at_ns = monotonic_ns()
                 service.tallies.requests += 1
-                self._relay = relay = Relay(service, self, ask, at_ns, ask.given_id or self._new_id())
+                self._id = ask.given_id or self._new_id()
+                self._relay = relay = Relay(service, self, ask, at_ns, self._id)
                 relay.whole_came(body)
                 return
         was_halfway = self._reader.is_halfway
@@ -248,6 +251,7 @@ class Connection:
         ask = Ask(request, service, self.peer)
         asked = ask.path
         self.grant = ask.grant
+        self._id = ask.given_id or self._new_id()
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
             fault = upgrade.fault(request, asked)
@@ -259,7 +263,7 @@ class Connection:
                 )  # fmt: skip
                 self._close_after_answer()
             elif fault is None:
-                tunnel = Tunnel(service, self, self._transport, ask, ask.given_id or self._new_id())
+                tunnel = Tunnel(service, self, self._transport, ask, self._id)
                 tunnel.begin(self._reader.take_rest())
             else:
                 service.tallies.counts[("refused", "upgrade")] += 1
@@ -274,7 +278,7 @@ class Connection:
         ):
             service.tallies.requests += 1
             self._ask = ask
-            self._relay = Relay(service, self, ask, monotonic_ns(), ask.given_id or self._new_id())
+            self._relay = Relay(service, self, ask, monotonic_ns(), self._id)
             if self._relay.head_came() and request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
@@ -298,8 +302,7 @@ class Connection:
         if answer is None:
             return
         close = self.is_unread or not self._keeps_alive or self._service.draining
-        said = answer(close)
-        self._transport.write(said if self.grant is None else self.grant.into(said))
+        self._say(answer(close))
         self.answered(close=close)
 
     def _malformed(self, event: Malformed, reason: str = "malformed") -> None:
@@ -311,7 +314,7 @@ class Connection:
                 self.cut(reset=True)
                 return
         if self._head is None:
-            self.grant = None  # it was that of the request before
+            self.grant, self._id = None, b""  # they were those of the request before
         self._head = None
         kind, again_s = ("service_unavailable", 1) if event.status == 503 else ("invalid_request_error", None)
         self.refuse(event.status, kind, event.reason, None, request=None, retry_after_s=again_s, close=True)
@@ -339,6 +342,13 @@ class Connection:
             status, kind, message, code=code, param=param, retry_after_s=retry_after_s, extra=extra,
             close=close, bodiless=bodiless,
         )  # fmt: skip
+        self._say(said)
+
+    def _say(self, said: bytes) -> None:
+        """Write an answer of the gateway's own, with what it says of the request and to browsers."""
+        if self._id:
+            line, _, rest = said.partition(b"\r\n")
+            said = b"%b\r\nx-request-id: %b\r\n%b" % (line, self._id, rest)
         self._transport.write(said if self.grant is None else self.grant.into(said))
 
     def answered(self, *, close: bool) -> None:

@@ -277,3 +277,16 @@ def test_a_requests_id_is_the_clients_or_ours_and_the_same_on_both_sides() -> No
                 assert ours or told == "abc-7"
 
     run(go())
+
+
+def test_refusals_of_the_gateways_own_carry_the_requests_id_too() -> None:
+    async def go() -> None:
+        async with running(Engine(answers(OK))) as gateway:
+            for line in ("POST /v1/chat/completions", "GET /v1/models", "GET /health", "GET /metrics"):
+                body = b"{" if line.startswith("POST") else b""
+                head = f"{line} HTTP/1.1\r\nHost: g\r\nX-Request-ID: mine\r\nContent-Length: {len(body)}\r\n"
+                raw = (await ask(gateway.port, head.encode() + b"Connection: close\r\n\r\n" + body)).raw
+                ids = [value for name, value in parse(raw).headers if name.lower() == "x-request-id"]
+                assert ids == ["mine"], (line, raw)
+
+    run(go())
