@@ -5,7 +5,7 @@ import hashlib
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +20,7 @@ from websockets.typing import Subprotocol
 
 from gateway import upgrade
 from gateway.spec import CorsSpec, EngineSpec, FleetSpec, LimitsSpec
+from tests.gateway.whole import begin
 from tests.support import (
     FINISH,
     TOKEN,
@@ -543,27 +544,27 @@ def test_a_tunnel_whose_engine_is_taken_out_has_a_bounded_time() -> None:
 
     async def go() -> None:
         other = Engine(streams(TOKEN, FINISH))
-        await other.start()
-        moved = (FleetSpec(None, (), True, (EngineSpec(1, other.url, kind="vllm"),), "least_load"),)
-        limits = LimitsSpec(drain_s=2.0, leaving_s=0.5)
-        async with in_front_of(echo, limits=limits) as (gateway, _), to(gateway) as tunnel:
-            assert await gateway.renew(fleets=moved) is None
-            await tunnel.send("a")
-            assert await asyncio.wait_for(tunnel.recv(), 5) == "a"
-            with pytest.raises(ConnectionClosed):
-                await asyncio.wait_for(tunnel.recv(), 5)
-            assert tunnel.close_code == 1006
-            await until(lambda: gateway.inflight(0) == 0)
-        async with running(Engine(silent), limits=limits) as gateway:
-            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            writer.write(asking())
-            await until(lambda: gateway.inflight(0) == 1)
-            assert await gateway.renew(fleets=moved) is None
-            answer = await asyncio.wait_for(reader.read(), 5)
-            assert answer.startswith(b"HTTP/1.1 503 ") and b"taken out" in answer
-            await until(lambda: gateway.inflight(0) == 0)
-            writer.close()
-        await other.stop()
+        async with AsyncExitStack() as stack:
+            await begin(stack, other)
+            moved = (FleetSpec(None, (), True, (EngineSpec(1, other.url, kind="vllm"),), "least_load"),)
+            limits = LimitsSpec(drain_s=2.0, leaving_s=0.5)
+            async with in_front_of(echo, limits=limits) as (gateway, _), to(gateway) as tunnel:
+                assert await gateway.renew(fleets=moved) is None
+                await tunnel.send("a")
+                assert await asyncio.wait_for(tunnel.recv(), 5) == "a"
+                with pytest.raises(ConnectionClosed):
+                    await asyncio.wait_for(tunnel.recv(), 5)
+                assert tunnel.close_code == 1006
+                await until(lambda: gateway.inflight(0) == 0)
+            async with running(Engine(silent), limits=limits) as gateway:
+                reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+                writer.write(asking())
+                await until(lambda: gateway.inflight(0) == 1)
+                assert await gateway.renew(fleets=moved) is None
+                answer = await asyncio.wait_for(reader.read(), 5)
+                assert answer.startswith(b"HTTP/1.1 503 ") and b"taken out" in answer
+                await until(lambda: gateway.inflight(0) == 0)
+                writer.close()
 
     run(go())
 
