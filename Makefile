@@ -18,6 +18,8 @@ ENGINES_DIR ?= .engines
 CLIENTS ?= litellm locust aiperf genai-bench guidellm
 CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
+# Most tests wait for sockets and processes: files run beside one another.
+IN_PARALLEL ?= -n 4 --dist loadfile
 SOAK_SECONDS ?= 600
 FUZZ ?=
 FUZZ_INPUTS ?= 1000000
@@ -46,7 +48,7 @@ demo: $(VENV)/.runtime  ## two emulated engines, a control, three candidates, li
 
 .PHONY: test
 test: check  ## check, then the default suite (no real engines)
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: test-engines
 test-engines: $(VENV)/.dev  ## the suite against real engines, ENGINES="llamacpp vllm" (installed into .engines)
@@ -88,7 +90,7 @@ fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (
 
 .PHONY: test-fast
 test-fast: fast $(VENV)/.dev  ## the data plane's tests against what `make fast` built
-	$(BIN)/pytest -o pythonpath="build/fast ." tests/wire tests/routing tests/failures $(PYTEST_ARGS)
+	$(BIN)/pytest $(IN_PARALLEL) -o pythonpath="build/fast ." tests/wire tests/routing tests/failures $(PYTEST_ARGS)
 
 .PHONY: soak
 soak: $(VENV)/.dev  ## mixed traffic with faults for SOAK_SECONDS (600): nothing may fail, leak or grow unasked
