@@ -1,9 +1,12 @@
-"""What a test is called when its parameter is a body: by the argument's name, as bodies may hold the time of day."""
+"""What a test is called when its parameter is a body: by the argument's name; bodies may hold the time."""
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Short text is read in the id as it is.  Anything else, such as a gzip member with its instant, may differ
-    between the processes that run the suite side by side, which refuse to begin when their lists differ."""
+    """Short text is read in the id as it is.
+
+    Anything else, such as a gzip member with its instant, may differ between the processes that run the suite
+    side by side, which refuse to begin when their lists differ.
+    """
     if not isinstance(val, bytes):
         return None
     return None if len(val) <= 24 and val.isascii() and val.decode().isprintable() else argname
