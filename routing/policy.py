@@ -7,6 +7,24 @@ from typing import Protocol
 from routing.types import Choice, EngineLoad, Prompt
 
 
+class Residency(Protocol):
+    """What engines are known, not only believed, to hold: from their own KV events."""
+
+    def held(self, prompt: Prompt) -> Mapping[int, int]:
+        """Bytes of this prompt each engine holds. 0 is a statement; of an engine left out nothing is known."""
+        ...
+
+
+class Explains(Protocol):
+    """A policy whose choice rests on a figure for each engine may have this beside `choose`."""
+
+    def costs(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
+    ) -> Mapping[int, float]:
+        """The figure of each engine, least is best, as `choose` reckons it from the same arguments."""
+        ...
+
+
 class Policy(Protocol):
     """May say `idle_are_alike = True`: among engines without load that hold nothing of the prompt it makes no
     difference, so that one of them, drawn by lot, may stand for all."""
@@ -23,14 +41,22 @@ class Policy(Protocol):
 
 
 def chosen(
-    engine: EngineLoad, prompt: Prompt, cached: Mapping[int, int], why: str, cost_s: float = 0.0
+    engine: EngineLoad,
+    prompt: Prompt,
+    cached: Mapping[int, int],
+    why: str,
+    cost_s: float = 0.0,
+    equals: int = 1,
 ) -> Choice:
     """The `Choice` of `engine`, with the prompt's bytes split into cached and uncached.
 
-    `why` is one of a few constant phrases: the numbers stand beside it.
+    `why` is one of a few constant phrases: the numbers stand beside it. `equals`: among how many, this one
+    included, the lot decided.
     """
     total = prompt.ends[-1] if prompt.ends else 0
     held = cached.get(engine.id, 0)
     if held > total:
         held = total
-    return Choice(engine.id, why, held, total - held, engine.inflight, engine.pending_bytes, cost_s)
+    return Choice(
+        engine.id, why, held, total - held, engine.inflight, engine.pending_bytes, cost_s, 1.0 / equals
+    )

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from random import Random
 
+from msgspec.structs import replace
+
 from routing.index import PrefixIndex
-from routing.policy import Policy
+from routing.policy import Policy, Residency
 from routing.types import Choice, EngineLoad, Prompt
 
 # So few engines are looked at one by one.
@@ -19,8 +21,12 @@ class Router:
     caller charges the load at the same moment, for the same reason.
     """
 
-    def __init__(self, policy: Policy, index: PrefixIndex, rng: Random) -> None:
+    def __init__(
+        self, policy: Policy, index: PrefixIndex, rng: Random, residency: Residency | None = None
+    ) -> None:
+        """`residency`: what is known of some engines; the index speaks for the others."""
         self._policy = policy
+        self._residency = residency
         self._index = index
         self._rng = rng
         self._idle_are_alike = bool(getattr(policy, "idle_are_alike", False))
@@ -31,20 +37,43 @@ class Router:
         engines: Sequence[EngineLoad],
         at_s: float,
         crowd: "Crowd | None" = None,
+        explain: bool = False,
     ) -> Choice:
         """One of `engines`; `ValueError` when there are none. `at_s` is the caller's monotonic clock.
 
-        `crowd`, where the caller keeps it, is about the same engines.
+        `crowd`, where the caller keeps it, is about the same engines. `explain`: the choice is to carry every
+        engine's cost, which takes as long again.
         """
         if not engines:
             raise ValueError("no engine to choose from")
         index = self._index
         cached = index.match(prompt.chain, prompt.ends)
+        if self._residency is not None:
+            cached.update(self._residency.held(prompt))
+        offered = engines
         if crowd is not None and self._idle_are_alike and len(engines) > _ALL_BELOW:
-            engines = self._few(engines, crowd, cached)
-        choice = self._policy.choose(prompt, engines, cached, self._rng)
+            offered = self._few(engines, crowd, cached)
+        choice = self._policy.choose(prompt, offered, cached, self._rng)
+        if explain:
+            choice = self._explained(choice, prompt, engines, offered, cached)
         index.record(choice.engine, prompt.chain, prompt.ends, at_s)
         return choice
+
+    def _explained(
+        self,
+        choice: Choice,
+        prompt: Prompt,
+        engines: Sequence[EngineLoad],
+        offered: Sequence[EngineLoad],
+        cached: Mapping[int, int],
+    ) -> Choice:
+        """The choice with every engine's cost, and with the chance of its being drawn out of all engines."""
+        propensity = choice.propensity
+        if len(offered) < len(engines) and choice.engine == offered[0].id:
+            propensity /= len(engines) - len(offered) + 1  # that one stood for all that are like it
+        costs = getattr(self._policy, "costs", None)
+        table = costs(prompt, engines, cached) if costs is not None else None
+        return replace(choice, propensity=propensity, costs=table)
 
     def engine_lost(self, engine_id: int) -> None:
         """The engine restarted or left: what it held is gone."""

@@ -3,7 +3,7 @@
 What is made for every request is a msgspec struct, far cheaper to make than a dataclass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -25,21 +25,99 @@ class Prompt(Struct, frozen=True, gc=False):
     """Assistant messages so far; 0 is a conversation's first turn."""
     stream: bool
     max_tokens: int | None
+    session: int = 0
+    """The session that the client names by a header or a field, hashed; 0: it names none."""
+
+
+class Rates:
+    """What was learned of an engine: how fast it computes prompts, and how its tokens slow down in a batch.
+
+    Changed in place by whoever learns; a figure is of use once there are enough samples (`routing.rates`).
+    """
+
+    __slots__ = (
+        "attention_s_per_token2",
+        "bytes_per_token",
+        "itl_s",
+        "itl_s_per_request",
+        "output_tokens",
+        "prefill_s_per_token",
+        "samples",
+        "start_s",
+    )
+
+    def __init__(
+        self,
+        samples: int = 0,
+        prefill_s_per_token: float = 0.0,
+        attention_s_per_token2: float = 0.0,
+        start_s: float = 0.0,
+        itl_s: float = 0.0,
+        itl_s_per_request: float = 0.0,
+        output_tokens: float = 0.0,
+        bytes_per_token: float = 4.0,
+    ) -> None:
+        """`samples`: first tokens that were learned from; 0: nothing is known but the other defaults.
+
+        A prompt of L tokens of which n are not cached takes about `start_s + prefill_s_per_token * n +
+        attention_s_per_token2 * n * (L - n / 2)`; a token of an answer in a batch of b about
+        `itl_s + itl_s_per_request * b`; an answer has about `output_tokens`.
+        """
+        self.samples = samples
+        self.prefill_s_per_token = prefill_s_per_token
+        self.attention_s_per_token2 = attention_s_per_token2
+        self.start_s = start_s
+        self.itl_s = itl_s
+        self.itl_s_per_request = itl_s_per_request
+        self.output_tokens = output_tokens
+        self.bytes_per_token = bytes_per_token
 
 
 class EngineLoad:
     """What is known of one engine at this moment. Its owner goes on changing it: not to be kept.
 
-    `inflight`: requests sent and not yet ended. `pending_bytes`: uncached prompt bytes
-    (`Choice.uncached_bytes`) of requests that await their first token.
+    Of what was sent there by all workers: `inflight`, requests not yet ended; `awaiting`, those of them that
+    await their first token (the others decode); `pending_bytes`, the uncached prompt bytes
+    (`Choice.uncached_bytes`) of those that await it; `context_bytes`, the prompt bytes, cached or not, of all
+    in flight, which is what they keep in the KV cache at least.
+
+    As the engine itself reports, None where it does not: `running` and `queued` requests, `kv_usage` (0..1),
+    `kv_tokens` (its KV cache's size), `block_tokens`, `prefill_tokens` (uncached prompt tokens it has yet to
+    compute).
+
+    `rates`: what was learned of its speed; None where nobody learns.
     """
 
-    __slots__ = ("id", "inflight", "pending_bytes")
+    __slots__ = (
+        "awaiting",
+        "block_tokens",
+        "context_bytes",
+        "id",
+        "inflight",
+        "kv_tokens",
+        "kv_usage",
+        "pending_bytes",
+        "prefill_tokens",
+        "queued",
+        "rates",
+        "running",
+    )
 
-    def __init__(self, id: int, inflight: int, pending_bytes: int) -> None:
+    def __init__(
+        self, id: int, inflight: int, pending_bytes: int, awaiting: int = 0, context_bytes: int = 0
+    ) -> None:
         self.id = id
         self.inflight = inflight
         self.pending_bytes = pending_bytes
+        self.awaiting = awaiting
+        self.context_bytes = context_bytes
+        self.running: int | None = None
+        self.queued: int | None = None
+        self.kv_usage: float | None = None
+        self.kv_tokens: int | None = None
+        self.block_tokens: int | None = None
+        self.prefill_tokens: int | None = None
+        self.rates: Rates | None = None
 
     def __repr__(self) -> str:
         return f"EngineLoad({self.id}, {self.inflight}, {self.pending_bytes})"
@@ -49,7 +127,8 @@ class Choice(Struct, frozen=True, gc=False):
     """An engine, and the numbers that spoke for it. `cached_bytes + uncached_bytes` is the whole prompt.
 
     `inflight` and `pending_bytes` are the engine's load before this request; `cost_s` is the policy's own
-    figure, 0 where it has none.
+    figure, 0 where it has none. `propensity` is the chance with which this engine was drawn, given all that
+    was known: 1 where nothing was left to chance. `costs` is every engine's figure, where it was asked for.
     """
 
     engine: int
@@ -59,3 +138,5 @@ class Choice(Struct, frozen=True, gc=False):
     inflight: int = 0
     pending_bytes: int = 0
     cost_s: float = 0.0
+    propensity: float = 1.0
+    costs: Mapping[int, float] | None = None

@@ -22,7 +22,7 @@ class LeastLoad:
         least = min((engine.inflight, engine.pending_bytes) for engine in engines)
         equal = [engine for engine in engines if (engine.inflight, engine.pending_bytes) == least]
         engine = equal[0] if len(equal) == 1 else rng.choice(equal)
-        return chosen(engine, prompt, cached, "fewest in flight")
+        return chosen(engine, prompt, cached, "fewest in flight", equals=len(equal))
 
 
 def build(_params: Params) -> Policy:

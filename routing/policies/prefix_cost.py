@@ -59,7 +59,7 @@ class PrefixCost:
             elif cost == least:
                 equal.append(engine)
         engine = equal[0] if len(equal) == 1 else equal[int(rng.random() * len(equal))]
-        return chosen(engine, prompt, cached, "costs least", least)
+        return chosen(engine, prompt, cached, "costs least", least, len(equal))
 
 
 def build(params: Params) -> Policy:
