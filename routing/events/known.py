@@ -1,0 +1,22 @@
+"""What can be asked of the engines' KV events."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+
+class KnownBlocks(Protocol):
+    """Which engine holds which blocks now, by what the engines themselves said."""
+
+    def match(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
+        """How many leading blocks of this chain each engine holds; 0 is a statement.
+
+        `blocks` is `chain.block_chain` of the prompt's tokens with this block size, LoRA and salt.  Of an
+        engine left out nothing is known for sure: it tells no events, some were lost, it has another block
+        size, or what it said proved wrong.  Of an engine with several data-parallel ranks it is their mean,
+        rounded down, because the engine chooses the rank.
+        """
+        ...
+
+    def block_sizes(self) -> Mapping[int, int]:
+        """Tokens a block, of each engine whose blocks are known now; engines not in it are not in a match."""
+        ...
