@@ -109,8 +109,8 @@ class Connection:
                 return
         was_halfway = self._reader.is_halfway
         events = self._reader.feed(data)
-        if events or not was_halfway:
-            self.last_ns = monotonic_ns()  # a head that dribbles in is no sign of life
+        if events or (self._reader.is_halfway and not was_halfway):
+            self.last_ns = monotonic_ns()  # neither a head that dribbles in nor an empty line is a sign of life
         self._events.extend(events)
         self._go_on()
 

@@ -15,6 +15,7 @@ import httptools
 import msgspec
 
 from wire.known import Known
+from wire.target import origin_form
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -24,6 +25,8 @@ Headers = list[tuple[bytes, bytes]]
 
 class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """The head of a request as the client sent it; header names keep their case, order and repeats.
+
+    `target` begins with a path, unless what the client wrote is neither that nor a URL that has one.
 
     `names` are the same names in lower case, in the same order.  Content-Length is not among them: it is
     `content_length`.
@@ -129,7 +132,10 @@ class RequestReader:
         if known is None or known.head is not head or not self._between:
             return None
         start, length = known.read(data)
-        return data[start:] if start and len(data) - start == length else None
+        if not start or len(data) - start != length:
+            return None
+        self._head_bytes = 0  # of empty lines before it
+        return data[start:]
 
     def feed(self, data: bytes) -> list[Event]:
         """Return what `data` completes.  After `Malformed`, or a head with `upgrade`, nothing more comes."""
@@ -153,6 +159,7 @@ class RequestReader:
             if not start:
                 return events + self._parsed(data)
             self._between = False
+            self._head_bytes = 0
             self._left = length
             events.append(msgspec.structs.replace(self._known.head, content_length=length))
             data = data[start:]
@@ -201,8 +208,11 @@ class RequestReader:
 
     @property
     def is_halfway(self) -> bool:
-        """Bytes came that made no event yet: part of a head, of a trailer, of a chunk's first line."""
-        return self._head_bytes > 0
+        """Bytes came that made no event yet: part of a head, of a trailer, of a chunk's first line.
+
+        Empty lines between requests (RFC 9112 2.2) begin nothing.
+        """
+        return self._head_bytes > 0 and not self._between
 
     def _parse(self, data: bytes) -> None:
         while True:
@@ -220,7 +230,8 @@ class RequestReader:
     def _without_offer(self) -> bytes:
         """The head as if it offered no other protocol: httptools reads no body after one that does."""
         del self._events[-2:]  # the head and its supposed end
-        lines = [b"%b %b HTTP/1.1" % (self._parser.get_method(), self._target)]
+        version = self._parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self._parser.get_method(), self._target, version)]
         lines += [name + b": " + value for name, value in self._headers if name.lower() != b"upgrade"]
         return b"\r\n".join(lines) + b"\r\n\r\n"
 
@@ -273,16 +284,19 @@ class RequestReader:
             at = names.index(b"content-length")
             headers, names = headers.copy(), names.copy()
             del headers[at], names[at]
-        # Java's client offers h2c with every first request and is served in HTTP/1.1 (RFC 9110 7.8).
+        # Java's client offers h2c with every first request and is served in HTTP/1.1; what HTTP/1.0 offers is
+        # to be passed over (RFC 9110 7.8).
         self._switches = parser.should_upgrade() and not (
-            b"upgrade" in names and headers[names.index(b"upgrade")][1].lower() == b"h2c"
+            b"upgrade" in names
+            and (version == "1.0" or headers[names.index(b"upgrade")][1].lower() == b"h2c")
         )
         if self._dead:
             return
+        method: bytes = parser.get_method()
         self._events.append(
             RequestHead(
-                parser.get_method(),
-                self._target,
+                method,
+                self._target if self._target.startswith(b"/") else origin_form(method, self._target),
                 headers,
                 names,
                 version,

@@ -215,6 +215,21 @@ def test_a_connection_on_which_nothing_is_asked_is_closed_before_and_after_a_req
     run(test())
 
 
+@pytest.mark.parametrize("again", [b"", b"\r\n"], ids=["once", "and again"])
+def test_an_empty_line_between_requests_is_neither_a_beginning_nor_a_sign_of_life(again: bytes) -> None:
+    """No 408 for it, and the connection is closed as an idle one."""
+
+    async def test() -> None:
+        limits = LimitsSpec(head_timeout_s=0.1, keep_alive_s=2.5, drain_s=1)
+        async with running(Engine(answers(json_answer(b"{}"))), limits=limits) as gateway:
+            began = asyncio.get_running_loop().time()
+            raw = await dribbled(gateway.port, post(NOT_STREAMED, close=False) + b"\r\n", again)
+            assert raw.endswith(b"\r\n\r\n{}") and raw.count(b"HTTP/1.1") == 1, raw
+            assert asyncio.get_running_loop().time() - began > 2
+
+    run(test())
+
+
 def test_a_long_answer_is_no_idleness() -> None:
     async def test() -> None:
         async def script(peer: Peer) -> None:

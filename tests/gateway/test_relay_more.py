@@ -183,3 +183,31 @@ def test_a_client_that_offers_h2c_is_served() -> None:
         assert not {"upgrade", "http2-settings"} & {name.lower() for name, _ in engine.asked[0].headers}
 
     run(test())
+
+
+def test_a_client_of_http_1_0_that_offers_h2c_gets_its_answer_unchunked_and_its_end() -> None:
+    async def test() -> None:
+        async with running(Engine(streams(TOKEN, FINISH))) as gateway:
+            got = await ask(
+                gateway.port,
+                b"POST /v1/chat/completions HTTP/1.0\r\nUpgrade: h2c\r\n"
+                b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT,
+            )
+        assert got.status == 200 and got.body.startswith(b"data:") and got.header("connection") == ["close"]
+
+    run(test())
+
+
+def test_a_target_in_absolute_form_is_served_and_reaches_the_engine_as_a_path() -> None:
+    async def test() -> None:
+        engine = Engine(answers(json_answer(b"{}")))
+        async with running(engine) as gateway:
+            models = await ask(
+                gateway.port, b"GET http://gw/v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            )
+            got = await ask(gateway.port, post(path="http://gw:80/v1/chat/completions?a=b"))
+            assert (models.status, got.status) == (200, 200), models.raw
+            assert [peer.line for peer in engine.asked] == ["POST /v1/chat/completions?a=b HTTP/1.1"]
+            assert dict(engine.asked[0].headers)["host"] == f"127.0.0.1:{engine.port}"
+
+    run(test())

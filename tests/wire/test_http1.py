@@ -165,6 +165,63 @@ def test_an_offer_of_h2c_is_passed_over_and_the_request_read(step: int) -> None:
         assert events.count(End()) == 2 and not any(isinstance(event, Malformed) for event in events)
 
 
+@pytest.mark.parametrize("step", [1, 10, 1000])
+def test_http_1_0_stays_so_whatever_protocol_it_offers(step: int) -> None:
+    """What it offers is passed over (RFC 9110 7.8): the connection ends behind it, and no Host is needed."""
+    for offer in (b"h2c", b"websocket"):
+        for lines, stays in ((b"", False), (b"Connection: keep-alive\r\n", True)):
+            data = b"POST /a HTTP/1.0\r\n%bUpgrade: %b\r\nContent-Length: 3\r\n\r\nabc" % (lines, offer)
+            (head, body, end) = fed(data, list(range(0, len(data), step)))
+            assert isinstance(head, RequestHead) and (body, end) == (Body(b"abc"), End())
+            assert (head.version, head.keep_alive, head.upgrade) == ("1.0", stays, False)
+
+
+TARGETS = {
+    b"http://gw/v1/models": b"/v1/models",
+    b"HTTPS://gw.example:8443/v1/models?a=http://b/c": b"/v1/models?a=http://b/c",
+    b"http://[::1]:8080/v1/x": b"/v1/x",
+    b"http://gw:/v1//x": b"/v1//x",
+    b"http://gw//pause": b"//pause",
+    b"http://gw": b"/",
+    b"http://gw?x=/pause": b"/?x=/pause",
+    # Nobody's URL, or one that readers disagree about: it stays, and is no path.
+    b"http://user@gw/v1/models": b"http://user@gw/v1/models",
+    b"http:///v1/models": b"http:///v1/models",
+    b"ftp://gw/v1/models": b"ftp://gw/v1/models",
+}
+
+
+@pytest.mark.parametrize("step", [1, 1000])
+def test_a_target_in_absolute_form_is_its_path_and_what_host_says_is_no_matter(step: int) -> None:
+    for target, path in TARGETS.items():
+        for method in (b"GET", b"POST"):
+            data = b"%b %b HTTP/1.1\r\nHost: another\r\nContent-Length: 2\r\n\r\nhi" % (method, target)
+            read = fed(2 * data, list(range(0, 2 * len(data), step)))
+            assert [one.target for one in read if isinstance(one, RequestHead)] == [path, path], target
+    (asterisk, _end) = fed(b"OPTIONS http://gw HTTP/1.1\r\nHost: gw\r\n\r\n", [])
+    assert isinstance(asterisk, RequestHead) and asterisk.target == b"*"
+    (refused,) = fed(b"GET http://gw/v1/models HTTP/1.1\r\n\r\n", [])
+    assert isinstance(refused, Malformed), "HTTP/1.1 needs a Host all the same"
+
+
+def test_empty_lines_between_requests_begin_none() -> None:
+    """However many there are in a connection's life, and whether its heads are known by then or not."""
+    reader = RequestReader(200)
+    request = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+    head = reader.feed(request)[0]
+    assert isinstance(head, RequestHead)
+    for turn in range(600):
+        for line in (b"\r\n", b"\r", b"\n"):
+            assert reader.feed(line) == [] and not reader.is_halfway, turn
+        if turn < 300:
+            assert reader.whole(request, head) == b"abc"
+        elif turn < 450:
+            assert len(reader.feed(request)) == 3
+        else:
+            assert reader.feed(request[:9]) == [] and reader.is_halfway
+            assert len(reader.feed(request[9:] + b"\r\n")) == 3 and not reader.is_halfway
+
+
 def answer(
     data: bytes, cuts: list[int], *, eof: bool = False, bodiless: bool = False
 ) -> tuple[int, bytes, bool]:

@@ -72,7 +72,10 @@ def test_no_probe_shows_an_engine_the_hidden_request() -> None:
 
 
 ADMINISTRATIVE = [
-    "http://x/pause", "http://x/v1/../pause", "//x/pause", "/v1/../pause", "/v1/%2e%2e/pause",
+    "http://x/pause", "http://x/v1/../pause", "http://x//pause", "HTTP://x?/../pause", "http://x/v1/%2e%2e/pause",
+    "http://u@x/v1/models", "http://x\\/v1/models", "http:///v1/models", "http:/v1/models", "//x/pause",
+    "/v1/../pause",
+    "/v1/%2e%2e/pause",
     "/v1/..%2fpause", "/v1/x/..;/pause", "/v1/..\\pause", "/v1/%5c..%5cpause", "/v1//../pause",
     "/./pause", "/%70ause", "/pause/", "/pause?x=/v1/chat/completions", "/pause#/v1/chat/completions",
     "/v1/chat/completions#/../../pause", "/v1/x#/pause", "*", "pause", "/v1/%00/../pause",
