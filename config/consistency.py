@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from config.address import identity
 from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
+from config.roles import complaints as roles
 
 if TYPE_CHECKING:
     from config.admission import Rates
@@ -21,6 +22,7 @@ def complaints(config: "Config") -> list[Complaint]:
         *_models(config),
         *_defaults(config),
         *_engines(config),
+        *roles(config),
         *_experiments(config),
         *_bytes(config),
         *_keys(config),

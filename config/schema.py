@@ -1,25 +1,26 @@
 """What the operator may write: every setting with its meaning, unit, bounds and default."""
 
 import re
-from functools import partial
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from config import address
 from config.admission import Admission, AtATime, ClientKey, WhenFull
 from config.consistency import complaints, fleet_of
-from config.discover import DnsSource, KubernetesSource
+from config.engine import KINDS as KINDS
+from config.engine import Discover as Discover
+from config.engine import Engine as Engine
+from config.engine import Key, ModelName, Url
 from config.health import Health, Part
 from config.limits import Limits
-from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number, words
+from config.policy import Policy, Split
+from config.policy import checked_name as _name
+from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-KINDS = Literal["auto", "vllm", "sglang", "llamacpp", "tgi", "trtllm", "dynamo", "openai"]
 
 
 def _share(value: object) -> object:
@@ -40,35 +41,10 @@ def _experiment_name(value: str) -> str:
     return _name(value)
 
 
-def _name(value: str) -> str:
-    if not NAME.match(value):
-        raise expected("a name of at most 64 letters, digits, dots, dashes and underscores")
-    return value
-
-
 def _candidate_name(value: str) -> str:
     if value.lower() in {"production", "control"}:
         raise expected("a name other than production and control")
     return _name(value)
-
-
-def _path(value: str) -> str:
-    if not re.match(r"/[!-~]*\Z", value) or re.search(r"[?#\\]|//|/\.\.?(/|\Z)", value):
-        raise expected("an absolute path such as /reset_prefix_cache, without . or .. or a query")
-    return value
-
-
-def _key(value: SecretStr) -> SecretStr:
-    if not re.match(r"[!-~]+\Z", value.get_secret_value()):
-        raise expected("a key of printable ASCII characters without blanks or line ends")
-    return value
-
-
-def _engine_url(value: str) -> str:
-    try:
-        return address.engine_url(value)
-    except address.BadAddress as error:
-        raise expected(str(error)) from None
 
 
 def _listen(value: object) -> str:
@@ -100,73 +76,12 @@ def _network(value: str) -> str:
 
 
 Share = Annotated[float | Literal["auto"], BeforeValidator(_share)]
-Name = Annotated[str, AfterValidator(_name)]
 ExperimentName = Annotated[str, AfterValidator(_experiment_name)]
 CandidateName = Annotated[str, AfterValidator(_candidate_name)]
-ModelName = Annotated[str, AfterValidator(partial(words, what="a model's name"))]
-Url = Annotated[str, AfterValidator(_engine_url)]
-Key = Annotated[SecretStr, AfterValidator(_key)]
 Listen = Annotated[str, BeforeValidator(_listen)]
 WebOrigin = Annotated[str, AfterValidator(_web_origin)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Network = Annotated[str, AfterValidator(_network)]
-
-
-class Engine(Strict):
-    """One running server of a fleet. A plain URL stands for an engine with only its url."""
-
-    url: Url = Field(description="Where it listens: http://, https:// or unix://, without /v1.")
-    kind: KINDS = Field(default="auto", description="What it is; auto asks it when the gateway starts.")
-    api_key: Key | None = Field(
-        default=None,
-        description="Sent to it as its bearer token in place of the client's; write ${VARIABLE}.",
-    )
-    model: ModelName | None = Field(
-        default=None, description="Its own name for the model, where that differs."
-    )
-    allow_paths: tuple[Annotated[str, AfterValidator(_path)], ...] = Field(
-        default=(),
-        description="Administrative paths that clients may reach on it besides the inference paths.",
-    )
-    concurrency: AtATime | None = Field(
-        default=None, description="Requests at a time, over all workers; else the fleet's engine_concurrency."
-    )
-    tls: EngineTls | None = Field(
-        default=None, description="For https://: whom to trust and what to show; else the fleet's."
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_url(cls, value: Any) -> Any:
-        return {"url": value} if isinstance(value, str) else value
-
-
-class Discover(Strict):
-    """Engines that are looked up while the gateway runs, in one of three ways, and what they share."""
-
-    dns: DnsSource | None = Field(default=None, description="By a name's addresses or SRV records.")
-    file: Path | None = Field(
-        default=None,
-        description="By a file, JSON or YAML, that lists URLs; it is read again when it has changed.",
-    )
-    kubernetes: KubernetesSource | None = Field(
-        default=None, description="By the EndpointSlices of a Service."
-    )
-    kind: KINDS = Field(default="auto", description="What each engine is.")
-    api_key: Key | None = Field(default=None, description="Sent to each engine in place of the client's.")
-    model: ModelName | None = Field(
-        default=None, description="The engines' own name for the model, where that differs."
-    )
-    allow_paths: tuple[Annotated[str, AfterValidator(_path)], ...] = Field(
-        default=(), description="Administrative paths that clients may reach on them."
-    )
-
-
-class Policy(Strict):
-    """How an engine is chosen for a request: a file of routing/policies, and its settings."""
-
-    name: Name = Field(default="prefix_cost", description="The policy; docs/policies.md describes each.")
-    params: dict[str, Any] = Field(default_factory=dict, description="The policy's own settings.")
 
 
 class Fleet(Strict):
@@ -184,6 +99,7 @@ class Fleet(Strict):
     )
     discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
+    split: Split = Field(default=Split(), description="How it is split, where engines have roles.")
     concurrency: AtATime | None = Field(default=None, description="Requests at a time, over all workers.")
     engine_concurrency: AtATime | None = Field(default=None, description="Requests at a time at each engine.")
     when_full: WhenFull = Field(default=WhenFull(), description="What becomes of those that find no room.")

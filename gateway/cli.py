@@ -107,6 +107,9 @@ def _config(given: argparse.Namespace) -> "Config":
             source=where,
             path=("fleets", at, "policy"),
         )
+        decode = fleet.split.decode
+        place = ("fleets", at, "split", "decode")
+        plugins.build(routing.policies, decode.name, decode.params, source=where, path=place)
     return config
 
 

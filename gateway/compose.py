@@ -13,7 +13,16 @@ from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
-from gateway.spec import CorsSpec, EngineSpec, FleetSpec, HealthSpec, LimitsSpec, SamplingSpec, WorkerSpec
+from gateway.spec import (
+    CorsSpec,
+    EngineSpec,
+    FleetSpec,
+    HealthSpec,
+    LimitsSpec,
+    SamplingSpec,
+    SplitSpec,
+    WorkerSpec,
+)
 from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
 from wire.tls import ClientTls, ServerTls
 
@@ -150,9 +159,20 @@ def _fleets(
                 policy=fleet.policy.name,
                 params=params,
                 health=health,
+                split=_split(fleet),
             )
         )
     return tuple(composed)
+
+
+def _split(fleet: Fleet) -> SplitSpec | None:
+    roles = [engine.role for engine in fleet.engines]
+    if fleet.discover is not None:  # those yet to be found have one too
+        roles.append(fleet.discover.role)
+    if all(role == "both" for role in roles):
+        return None
+    split = fleet.split
+    return SplitSpec(split.style, split.min_bytes, split.decode.name, dict(split.decode.params))
 
 
 def _names(fleet: Fleet) -> tuple[str, ...]:
@@ -170,6 +190,8 @@ def _engine(number: int, engine: Engine, fleet: Fleet) -> EngineSpec:
         allow_paths=engine.allow_paths,
         concurrency=concurrency_of(engine, fleet),
         tls=engine_tls(engine.tls or fleet.tls) if engine.url.startswith("https:") else None,
+        role=engine.role,
+        bootstrap_port=engine.bootstrap_port,
     )
 
 

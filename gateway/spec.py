@@ -19,6 +19,8 @@ class EngineSpec:
     allow_paths: tuple[str, ...] = ()
     concurrency: int | None = None  # requests at a time
     tls: ClientTls | None = None  # how an https:// engine is believed; None: by the system's authorities
+    role: str = "both"  # prefill, decode or both
+    bootstrap_port: int = 8998  # SGLang's, of an engine that prefills
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,16 @@ class HealthSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SplitSpec:
+    """How a request is split between an engine that computes its prompt and one that continues it."""
+
+    style: str = "auto"  # vllm or sglang
+    min_bytes: int = 0  # prompts below this are not split
+    policy: str = "least_load"  # of the engine that continues
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class FleetSpec:
     """The engines that serve one model.  `names` are all the names a request may use for it."""
 
@@ -49,6 +61,7 @@ class FleetSpec:
     policy: str = "prefix_cost"
     params: Mapping[str, Any] = field(default_factory=dict)
     health: HealthSpec = HealthSpec()
+    split: SplitSpec | None = None  # None: no engine has a role
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,8 @@ def _engines(config: Config, fleet: Fleet, found: Mapping[str, Found]) -> Iterat
                 api_key=discover.api_key,
                 model=discover.model,
                 allow_paths=discover.allow_paths,
+                role=discover.role,
+                bootstrap_port=discover.bootstrap_port,
             )
 
 
