@@ -132,6 +132,40 @@ class Scheduler(Generic[S]):
         duration_ns = self._pace.duration_ns(prefill_tokens, batch) if batch else 0
         return StepResult(duration_ns, emitted, finished, started, prefill_tokens, batch)
 
+    def quiet_steps(self) -> int:
+        """How many steps from now on are alike: all decode, nobody ends, nobody waits who could be let in.
+
+        0 says nothing: the next step may still be one of those.
+        """
+        running = self._running
+        if not running or self._any_aborted or len(running) > self._max_tokens:
+            return 0
+        if self._waiting and len(running) < self._max_seqs:
+            return 0
+        steps = min([s.output_tokens - s.emitted for s in running]) - 1
+        for sequence in running:
+            if sequence.prompt_tokens + sequence.emitted - sequence.computed != 1 or not sequence.emitted:
+                return 0
+        size, free = self.cache.block_size, self.cache.free_blocks
+        while steps > 0:
+            fresh = sum([-(-(s.computed + steps) // size) - len(s.lease.blocks) for s in running])
+            if fresh <= free:
+                break
+            steps //= 2
+        return max(0, steps)
+
+    def coast(self, steps: int) -> None:
+        """Take `steps` steps at once, at most `quiet_steps()`: as if `step` had been called so often.
+
+        Only which free block goes to which sequence may be another.
+        """
+        grow, commit = self.cache.grow, self.cache.commit
+        for sequence in self._running:
+            sequence.computed += steps
+            sequence.emitted += steps
+            grow(sequence.lease, sequence.computed)
+            commit(sequence.lease, sequence.computed)
+
     def _advance_running(self) -> tuple[int, int, bool]:
         budget = self._max_tokens
         prefill_tokens = 0
