@@ -11,7 +11,7 @@ class Residency(Protocol):
     """What engines are known, not only believed, to hold: from their own KV events."""
 
     def held(self, prompt: Prompt) -> Mapping[int, int]:
-        """Bytes of this prompt each engine holds. 0 is a statement; of an engine left out nothing is known."""
+        """Bytes of this prompt each engine holds. 0 is a statement; of one left out nothing is known."""
         ...
 
 

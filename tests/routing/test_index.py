@@ -1,5 +1,6 @@
 """What holds of the memory of beginnings."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -67,6 +68,111 @@ class Recorded(RuleBasedStateMachine):
 
 
 TestRecorded = Recorded.TestCase
+
+
+class LinkByLink:
+    """One engine's memory as one would write it first: each link stamped, from the end to the start."""
+
+    def __init__(self, capacity_bytes: int, max_age_s: float) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.max_age_s = max_age_s
+        self.stamps: OrderedDict[int, float] = OrderedDict()
+
+    def record(self, chain: list[int], now_s: float) -> None:
+        for link in reversed(chain[: self.capacity_bytes // 100]):
+            self.stamps[link] = now_s
+            self.stamps.move_to_end(link)
+        while self.stamps and next(iter(self.stamps.values())) < now_s - self.max_age_s:
+            self.stamps.popitem(last=False)
+        self.shrink()
+
+    def shrink(self) -> None:
+        while 100 * len(self.stamps) > self.capacity_bytes:
+            self.stamps.popitem(last=False)
+
+
+class StampedByRuns(RuleBasedStateMachine):
+    """Stamping where a prompt ends, and nowhere else, evicts the same links in the same order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = PrefixIndex(capacity_bytes=1000, max_age_s=50.0)
+        self.models = [LinkByLink(1000, 50.0) for _ in range(2)]
+        self.paths: set[Path] = set()
+        self.now_s = 0.0
+
+    @rule(engine=st.integers(0, 1), path=paths, passed_s=st.sampled_from([0.0, 1.0, 20.0, 60.0]))
+    def record(self, engine: int, path: Path, passed_s: float) -> None:
+        self.paths.add(path)
+        self.now_s += passed_s
+        self.index.record(engine, *chained(path), self.now_s)
+        self.models[engine].record(chained(path)[0], self.now_s)
+
+    @rule(engine=st.integers(0, 1), path=paths)
+    def confirm(self, engine: int, path: Path) -> None:
+        self.index.confirm(engine, chained(path)[0])
+
+    @rule(engine=st.integers(0, 1))
+    def forget(self, engine: int) -> None:
+        self.index.forget(engine)
+        self.models[engine].stamps.clear()
+
+    @rule(engine=st.integers(0, 1), links=st.integers(3, 12))
+    def resize(self, engine: int, links: int) -> None:
+        self.index.set_capacity(engine, 100 * links)
+        self.models[engine].capacity_bytes = 100 * links
+        self.models[engine].shrink()
+
+    @invariant()
+    def holds_the_same(self) -> None:
+        for engine, model in enumerate(self.models):
+            assert self.index.entries(engine) == len(model.stamps)
+            assert self.index.held_bytes(engine) == 100 * len(model.stamps)
+        for path in self.paths:
+            chain, ends = chained(path)
+            held = self.index.match(chain, ends)
+            for engine, model in enumerate(self.models):
+                assert held.get(engine, 0) == 100 * sum(link in model.stamps for link in chain)
+
+
+TestStampedByRuns = StampedByRuns.TestCase
+
+
+class Refused(RuleBasedStateMachine):
+    """What requests were sent and refused against what is left when those are taken as never sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index = PrefixIndex()
+        self.sent: list[Path] = []
+        self.answered: set[Path] = set()
+
+    @rule(path=paths)
+    def send(self, path: Path) -> None:
+        self.index.record(0, *chained(path), 0.0)
+        self.sent.append(path)
+
+    @rule(which=st.integers(0, 20))
+    def refuse(self, which: int) -> None:
+        if which < len(self.sent):
+            self.index.retract(0, chained(self.sent.pop(which))[0])
+
+    @rule(which=st.integers(0, 20))
+    def answer(self, which: int) -> None:
+        if which < len(self.sent):
+            path = self.sent.pop(which)
+            self.index.confirm(0, chained(path)[0])
+            self.answered.add(path)
+
+    @invariant()
+    def holds_what_was_answered_or_is_awaited(self) -> None:
+        held = {path[:n] for path in (*self.sent, *self.answered) for n in range(1, len(path) + 1)}
+        assert self.index.entries(0) == len(held)
+        for path in held:
+            assert self.index.match(*chained(path)) == {0: 100 * len(path)}
+
+
+TestRefused = Refused.TestCase
 
 
 def test_the_longest_unused_goes_first_and_tails_before_heads() -> None:

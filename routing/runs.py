@@ -1,0 +1,257 @@
+"""What one engine was sent, as a tree of runs, least recently used first.
+
+A run is the links that one request added to what was there: its prompt's end, mostly one turn of a talk. Runs
+that continue another hold it: only a run without continuation can go, and goes from its end. So a touch
+stamps one run, the one where the prompt ends, and not each link of it; the order in which links are evicted
+is the same as if every link had been stamped from the prompt's end to its beginning. For a run that was
+continued is at least as recent as its continuations, and takes over the stamp of the last of them to go.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+_SURE = -1
+
+
+class Run:
+    """Links that stand and fall together but for their end.
+
+    `unsure`: how many requests sent it that have not been answered yet, as long as none has been; `_SURE`
+    from the first answer on.
+    """
+
+    __slots__ = ("at_s", "is_queued", "kept", "links", "newer", "older", "parent", "size", "unsure")
+
+    def __init__(self, parent: "Run | None", links: tuple[int, ...], size: int, unsure: int) -> None:
+        self.parent = parent
+        self.links = links
+        self.size = size  # bytes
+        self.unsure = unsure
+        self.kept = 0  # runs that continue this one
+        self.at_s = 0.0
+        self.is_queued = False
+        self.older: Run | None = None
+        self.newer: Run | None = None
+
+
+class Runs:
+    """One engine's runs; `holders` is shared by all engines: a chain's first link -> a bit for each engine.
+
+    The queue holds the runs where a prompt ended, by when one last did, and those whose continuations went.
+    """
+
+    __slots__ = (
+        "_bit",
+        "_holders",
+        "_least_bytes",
+        "_newest",
+        "_oldest",
+        "capacity_bytes",
+        "entries",
+        "held_bytes",
+    )
+
+    def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, holders: dict[int, int]) -> None:
+        """`least_bytes`: what a link counts at the least against the capacity."""
+        self._bit = 1 << engine
+        self._holders = holders
+        self._least_bytes = least_bytes
+        self.capacity_bytes = capacity_bytes
+        self.entries: dict[int, Run] = {}
+        self.held_bytes = 0
+        self._oldest: Run | None = None
+        self._newest: Run | None = None
+
+    def touch(self, chain: Sequence[int], ends: Sequence[int], at_s: float) -> None:
+        """Make the chain the most recent, as far as it can fit at all."""
+        fits = len(chain)
+        if not fits:
+            return
+        if ends[-1] > self.capacity_bytes or fits * self._least_bytes > self.capacity_bytes:
+            fits = min(bisect_right(ends, self.capacity_bytes), self.capacity_bytes // self._least_bytes)
+            if fits <= 0:
+                return
+        entries = self.entries
+        low, high = 0, fits  # chain[:low] is held; bisect for how far
+        run: Run | None = None
+        while low < high:
+            middle = (low + high) // 2
+            found = entries.get(chain[middle])
+            if found is None:
+                high = middle
+            else:
+                run = found
+                low = middle + 1
+        if run is not None and run.links[-1] != chain[low - 1]:
+            run = self._split(run, chain[low - 1])
+        if low < fits:
+            run = self._added(run, chain, ends, low, fits)
+        elif run is not None and run.unsure != _SURE:
+            run.unsure += 1
+        assert run is not None
+        run.at_s = at_s
+        if run is not self._newest:
+            if run.is_queued:
+                self._unqueue(run)
+            self._queue_newest(run)
+
+    def confirm(self, link: int) -> None:
+        """What ends in `link` is held, and so is what it continues."""
+        run = self.entries.get(link)
+        while run is not None and run.unsure != _SURE:
+            run.unsure = _SURE
+            run = run.parent
+
+    def retract(self, link: int) -> None:
+        """One request less was sent what ends in `link`: gone when it was the last, and none was answered."""
+        run = self.entries.get(link)
+        if run is None or run.unsure == _SURE:
+            return
+        if run.unsure > 0:
+            run.unsure -= 1
+        while run is not None and run.unsure == 0 and not run.kept:
+            parent = run.parent
+            self._remove(run, oldest=False)
+            run = parent
+
+    def expire(self, before_s: float) -> None:
+        """Let go of what was touched before then."""
+        run = self._oldest
+        while run is not None and run.at_s < before_s:
+            if run.kept:
+                self._unqueue(run)
+            else:
+                self._remove(run, oldest=True)
+            run = self._oldest
+
+    def evict(self) -> None:
+        """Let go of what was touched longest ago, until the rest fits."""
+        while self.held_bytes > self.capacity_bytes:
+            run = self._oldest
+            if run is None:
+                return
+            if run.kept:
+                self._unqueue(run)  # what continues it is younger, and so is it
+                continue
+            links = run.links
+            each = run.size // len(links)
+            surplus = (self.held_bytes - self.capacity_bytes + each - 1) // each
+            if surplus >= len(links):
+                self._remove(run, oldest=True)
+                continue
+            stay = len(links) - surplus
+            for link in links[stay:]:
+                del self.entries[link]
+            run.links = links[:stay]
+            run.size -= each * surplus
+            self.held_bytes -= each * surplus
+
+    def clear(self) -> None:
+        """Forget everything but the capacity."""
+        for link, run in self.entries.items():
+            if run.parent is None and run.links[0] == link:
+                self._let_go(link)
+        for run in self.entries.values():  # they hold one another
+            run.older = run.newer = None
+        for run in self.entries.values():
+            run.parent = None
+        self.entries = {}
+        self.held_bytes = 0
+        self._oldest = self._newest = None
+
+    def _added(
+        self, parent: Run | None, chain: Sequence[int], ends: Sequence[int], start: int, end: int
+    ) -> Run:
+        links = tuple(chain[start:end])
+        size = ends[end - 1] - (ends[start - 1] if start else 0)
+        least = self._least_bytes * (end - start)
+        if size < least:
+            size = least
+        run = Run(parent, links, size, 1)
+        entries = self.entries
+        for link in links:
+            entries[link] = run
+        self.held_bytes += size
+        if parent is None:
+            holders, first = self._holders, links[0]
+            holders[first] = holders.get(first, 0) | self._bit
+        else:
+            parent.kept += 1
+        return run
+
+    def _split(self, run: Run, link: int) -> Run:
+        """Part a run after `link`. Back comes its beginning, which the rest continues, with its stamp."""
+        links = run.links
+        at = links.index(link) + 1
+        size = run.size * at // len(links)
+        head = Run(run.parent, links[:at], size, _SURE if run.unsure == _SURE else 0)
+        head.kept = 1
+        for one in head.links:
+            self.entries[one] = head
+        run.parent = head
+        run.links = links[at:]
+        run.size -= size
+        return head
+
+    def _remove(self, run: Run, oldest: bool) -> None:
+        """Drop a run that nothing continues. `oldest`: it was that, and so is then what it continued."""
+        entries = self.entries
+        for link in run.links:
+            del entries[link]
+        self.held_bytes -= run.size
+        if run.is_queued:
+            self._unqueue(run)
+        parent = run.parent
+        if parent is None:
+            self._let_go(run.links[0])
+            return
+        run.parent = None
+        parent.kept -= 1
+        if not parent.kept and not parent.is_queued:
+            parent.at_s = run.at_s
+            if oldest:
+                self._queue_oldest(parent)
+            else:
+                self._queue_newest(parent)
+
+    def _let_go(self, first: int) -> None:
+        """The engine no longer holds a chain that begins with `first`."""
+        holders = self._holders
+        left = holders.get(first, 0) & ~self._bit
+        if left:
+            holders[first] = left
+        else:
+            holders.pop(first, None)
+
+    def _unqueue(self, run: Run) -> None:
+        older, newer = run.older, run.newer
+        if older is None:
+            self._oldest = newer
+        else:
+            older.newer = newer
+        if newer is None:
+            self._newest = older
+        else:
+            newer.older = older
+        run.older = run.newer = None
+        run.is_queued = False
+
+    def _queue_newest(self, run: Run) -> None:
+        newest = self._newest
+        run.older = newest
+        if newest is None:
+            self._oldest = run
+        else:
+            newest.newer = run
+        self._newest = run
+        run.is_queued = True
+
+    def _queue_oldest(self, run: Run) -> None:
+        oldest = self._oldest
+        run.newer = oldest
+        if oldest is None:
+            self._newest = run
+        else:
+            oldest.older = run
+        self._oldest = run
+        run.is_queued = True
