@@ -1,0 +1,145 @@
+"""What does the memory of beginnings cost: bytes an entry, µs a prompt, and does a look-up stay flat?
+
+    python -m bench.index
+
+Multi-turn chats of 8k tokens (32 KB) over 16 engines, each sent where it was before: per turn an answer and a
+question. "blocks" are a prompt's links, of a KB at most, each counted once for each engine that holds it.
+With `PYTHONPATH=build/fast` the compiled form is measured (`make fast`).
+"""
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from random import Random
+from statistics import median
+from time import perf_counter_ns
+
+from routing import index
+from routing.index import PrefixIndex
+
+ENGINES = 16
+TURN_BYTES = (900, 300)  # an answer, a question
+KB = 1024
+LONG, CHATS, TINY = "8k-token prompts", "chats of 12 turns", "tiny prompts"
+
+Asked = tuple[list[int], list[int]]
+
+
+def talk(rng: Random, links: int) -> Asked:
+    """A prompt's chain and ends: `links` of a KB each."""
+    return [rng.getrandbits(64) for _ in range(links)], [KB * (n + 1) for n in range(links)]
+
+
+def turns(rng: Random, first: int, turns: int) -> Iterator[Asked]:
+    """A chat's prompts: a beginning of `first` KB, then two messages more with every turn."""
+    chain, ends = talk(rng, first)
+    for _ in range(turns):
+        yield list(chain), list(ends)
+        for size in TURN_BYTES:
+            chain.append(rng.getrandbits(64))
+            ends.append(ends[-1] + size)
+
+
+def asked(rng: Random, kind: str) -> Iterable[Asked]:
+    """The prompts of one client."""
+    if kind == CHATS:
+        return turns(rng, 8, 12)
+    return [talk(rng, 32 if kind == LONG else 1)]
+
+
+def filled(entries: int, rng: Random, kind: str) -> tuple[PrefixIndex, list[Asked]]:
+    """An index of so many entries over all engines, and some of the prompts it holds."""
+    found, at_s = PrefixIndex(1 << 60), 0.0
+    some: list[Asked] = []
+    while sum(found.entries(engine) for engine in range(ENGINES)) < entries:
+        for _ in range(max(1, min(64, entries // 64))):
+            engine = rng.randrange(ENGINES)
+            for chain, ends in asked(rng, kind):
+                at_s += 0.001
+                found.record(engine, chain, ends, at_s)
+                found.confirm(engine, chain)
+            if len(some) < 512:
+                some.append((chain, ends))
+    return found, some
+
+
+def memory(kind: str) -> float:
+    """Bytes an entry, by what Python allocated, keys and all."""
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    found, some = filled(200_000, Random(1), kind)
+    some.clear()
+    gc.collect()
+    used = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    return used / sum(found.entries(engine) for engine in range(ENGINES))
+
+
+def timed(found: PrefixIndex, prompts: list[Asked]) -> tuple[float, float]:
+    """Median ns of a look-up and of a renewal, over prompts that the index holds."""
+    looked, touched = [], []
+    match, record = found.match, found.record
+    for _ in range(40):
+        for chain, ends in prompts:
+            start = perf_counter_ns()
+            match(chain, ends)
+            looked.append(perf_counter_ns() - start)
+        for chain, ends in prompts:
+            start = perf_counter_ns()
+            record(3, chain, ends, 1e6)
+            touched.append(perf_counter_ns() - start)
+    return median(looked), median(touched)
+
+
+def hot(engines: int, links: int) -> float:
+    """Median ns of a look-up of a prompt that all engines hold."""
+    rng, found = Random(2), PrefixIndex(1 << 60)
+    chain, ends = talk(rng, links)
+    for engine in range(engines):
+        found.record(engine, chain, ends, 0.0)
+    chain, ends = [*chain, 1, 2], [*ends, ends[-1] + 300, ends[-1] + 900]
+    took = []
+    for _ in range(2000):
+        start = perf_counter_ns()
+        found.match(chain, ends)
+        took.append(perf_counter_ns() - start)
+    return median(took)
+
+
+def turn_us() -> float:
+    """µs of look-up, record and confirm for one turn of a 32 KB chat."""
+    rng, found, took = Random(3), PrefixIndex(64 << 20), []
+    for _ in range(200):
+        engine = rng.randrange(ENGINES)
+        for chain, ends in turns(rng, 30, 6):
+            start = perf_counter_ns()
+            found.match(chain, ends)
+            found.record(engine, chain, ends, 0.0)
+            found.confirm(engine, chain)
+            took.append(perf_counter_ns() - start)
+    return median(took) / 1e3
+
+
+def main() -> None:
+    print("compiled" if index.__file__.endswith(".so") else "interpreted", sys.version.split()[0])
+    for kind in (LONG, CHATS, TINY):
+        print(f"{kind:20} {memory(kind):6.0f} B an entry")
+    base = 0.0
+    for entries in (1_000, 10_000, 100_000, 1_000_000):
+        found, some = filled(entries, Random(1), CHATS)
+        looked, touched = timed(found, some)
+        base = base or looked
+        times, renewal_us = looked / base, touched / 1e3
+        print(
+            f"{entries:9,} blocks: look-up {looked / 1e3:5.2f} µs ({times:.1f} x), renewal {renewal_us:5.2f} µs"
+        )
+    for links in (32, 512):
+        tokens, took_us = links * KB // 4096, hot(ENGINES, links) / 1e3
+        print(f"held by {ENGINES} engines, {tokens}k tokens: look-up {took_us:.1f} µs")
+    print(f"a turn of a 32 KB chat: {turn_us():.2f} µs")
+
+
+if __name__ == "__main__":
+    main()
