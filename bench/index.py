@@ -131,9 +131,9 @@ def main() -> None:
         found, some = filled(entries, Random(1), CHATS)
         looked, touched = timed(found, some)
         base = base or looked
-        times, renewal_us = looked / base, touched / 1e3
+        times, again_us = looked / base, touched / 1e3
         print(
-            f"{entries:9,} blocks: look-up {looked / 1e3:5.2f} µs ({times:.1f} x), renewal {renewal_us:5.2f} µs"
+            f"{entries:9,} blocks: look-up {looked / 1e3:5.2f} µs ({times:.1f} x), renewal {again_us:5.2f} µs"
         )
     for links in (32, 512):
         tokens, took_us = links * KB // 4096, hot(ENGINES, links) / 1e3
