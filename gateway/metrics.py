@@ -31,6 +31,7 @@ REASONS = (
     "rate",
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
     "bad_files", "renewed", *LIMITED,
+    "both", "dropped", "no_kv", "no_prefill", "sequences", "short", "unread",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 
@@ -39,6 +40,8 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "requests": ("Requests relayed, by how they ended.", ("fleet", "engine", "outcome")),
     "refused": ("Requests answered by the gateway itself, by reason.", ("reason",)),
     "retries": ("Attempts on another engine before anything was sent to the client.", ("reason",)),
+    "split_legs": ("Legs of requests over two engines, by how they ended.", ("fleet", "leg", "reason")),
+    "split_whole": ("Requests not split although engines have roles, by why.", ("fleet", "reason")),
     "upstream_errors": ("Failures seen at an engine, by kind.", ("engine", "kind")),
     "left_out": ("Times an engine was left out, by reason.", ("engine", "reason")),
     "tls_reloads": ("Changed TLS files, by what became of them.", ("reason",)),
@@ -167,6 +170,7 @@ class WorkerMetrics:
             "key": frozenset((*keys, ANONYMOUS, NONE)),
             "class": frozenset(CLASS_NAMES),
             "how": frozenset(DEGRADED),
+            "leg": frozenset(("prefill", "decode")),
             "outcome": frozenset(outcomes),
             "reason": frozenset(reasons),
             "kind": frozenset(kinds),
