@@ -1,0 +1,162 @@
+"""Which blocks does one publisher hold?
+
+By the engine's own hash, for that is what removals name; each with the name of our chain under which it is
+found in the table.  A block that was removed while what continues it is still held stays as a ghost: what it
+names is known again when it comes back, and as long as there is none, whoever holds a block holds all before
+it.
+"""
+
+from array import array
+from typing import Final, Protocol
+
+from routing.events.chain import continued, scope
+from routing.events.decode import Removed, Stored
+
+_NONE: Final = -1
+_MOST_COUNT: Final = 0xFFFF_FFFF
+# The least a slot takes: the arrays' 36 bytes; the dict adds about 110.
+
+
+class Marks(Protocol):
+    """Who holds which names: the table, as one publisher writes to it."""
+
+    def add(self, name: int) -> bool:
+        """The publisher holds `name` now; whether it did not before."""
+        ...
+
+    def discard(self, name: int) -> None:
+        """The publisher no longer holds `name`."""
+        ...
+
+
+class Holdings:
+    """One publisher's blocks: at most `most_blocks`, ghosts included."""
+
+    def __init__(self, marks: Marks, most_blocks: int) -> None:
+        self._marks = marks
+        self._most_blocks = most_blocks
+        self.block_size = 0
+        """Tokens a block; 0 until one was stored."""
+        self.held = 0
+        """Blocks that can be found there."""
+        self._group: int | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.held = 0
+        self._slots: dict[int, int] = {}
+        self._hash, self._name, self._seed = array("Q"), array("Q"), array("Q")
+        self._parent, self._children, self._count = array("i"), array("I"), array("I")
+        self._free: list[int] = []
+        self._again: dict[int, int] = {}  # names held under more than one hash: how many more
+
+    @property
+    def ghosts(self) -> int:
+        """Blocks that are not held though what continues them is: 0 where holding one means all before it."""
+        return len(self._slots) - self.held
+
+    def store(self, event: Stored) -> str | None:
+        """Take in blocks; why not, or not all of them, where that is so."""
+        if not event.hashes:
+            return None
+        if not self.block_size:
+            self.block_size, self._group = event.block_size, event.group
+        if event.block_size != self.block_size:
+            return "block_size"
+        if event.group != self._group:
+            return "group"
+        before = _NONE
+        if event.parent is None:
+            seed, name = scope(event.lora, event.salt), None
+        else:
+            before = self._slots.get(event.parent, _NONE)
+            if before == _NONE:
+                return "unknown_parent"
+            seed, name = self._seed[before], self._name[before]
+        names = continued(name, seed, event.tokens, event.block_size, event.extras)
+        for own, name in zip(event.hashes, names, strict=True):
+            slot = self._slots.get(own)
+            if slot is None:
+                if len(self._slots) >= self._most_blocks:
+                    return "too_many_blocks"
+                slot = self._new(own, name, seed, before)
+            elif self._name[slot] != name:
+                return "conflict"
+            elif not self._count[slot]:
+                self._count[slot] = 1
+                self._hold(name)
+            elif self._count[slot] < _MOST_COUNT:
+                self._count[slot] += 1  # the engine has it twice, and will say so when the first one goes
+            before = slot
+        return None
+
+    def remove(self, event: Removed) -> int:
+        """Let blocks go; how many of them were not known."""
+        unknown = 0
+        if event.group is not None and self._group is not None and event.group != self._group:
+            return unknown
+        for own in event.hashes:
+            slot = self._slots.get(own)
+            if slot is None or not self._count[slot]:
+                unknown += 1
+                continue
+            self._count[slot] -= 1
+            if not self._count[slot]:
+                self._let_go(self._name[slot])
+                self._forget(slot)
+        return unknown
+
+    def clear(self) -> None:
+        """Nothing is held any more."""
+        for slot in self._slots.values():
+            if self._count[slot]:
+                self._marks.discard(self._name[slot])
+        self.block_size, self._group = 0, None
+        self._begin()
+
+    def names(self) -> list[int]:
+        """The names of all that is held, once each."""
+        return list({self._name[slot] for slot in self._slots.values() if self._count[slot]})
+
+    def _new(self, own: int, name: int, seed: int, before: int) -> int:
+        if self._free:
+            slot = self._free.pop()
+            self._hash[slot], self._name[slot], self._seed[slot] = own, name, seed
+            self._parent[slot], self._children[slot], self._count[slot] = before, 0, 1
+        else:
+            slot = len(self._hash)
+            self._hash.append(own)
+            self._name.append(name)
+            self._seed.append(seed)
+            self._parent.append(before)
+            self._children.append(0)
+            self._count.append(1)
+        self._slots[own] = slot
+        if before != _NONE:
+            self._children[before] += 1
+        self._hold(name)
+        return slot
+
+    def _hold(self, name: int) -> None:
+        self.held += 1
+        if not self._marks.add(name):
+            self._again[name] = self._again.get(name, 0) + 1
+
+    def _let_go(self, name: int) -> None:
+        self.held -= 1
+        more = self._again.get(name)
+        if more is None:
+            self._marks.discard(name)
+        elif more == 1:
+            del self._again[name]
+        else:
+            self._again[name] = more - 1
+
+    def _forget(self, slot: int) -> None:
+        """Free a slot that is not held, and ghosts before it, unless it is continued."""
+        while slot != _NONE and not self._count[slot] and not self._children[slot]:
+            del self._slots[self._hash[slot]]
+            self._free.append(slot)
+            slot = self._parent[slot]
+            if slot != _NONE:
+                self._children[slot] -= 1

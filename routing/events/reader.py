@@ -1,0 +1,231 @@
+"""Which engines hold how much of a chain of blocks?  The readers' side of the memory, as a worker has it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from routing.events.board import Board, Load, Place, Row, State
+from routing.events.table import Table
+
+SILENT_NS: Final = 5_000_000_000
+"""After so long without a sign of life from the writer nothing is known any more."""
+_MOST_STEPS: Final = 1024
+"""Blocks that are looked up one by one, for a publisher of which holding one does not mean all before it."""
+
+# Gives the memory of the table of a generation; None when it is gone already.
+OpenTable = Callable[[int], memoryview | None]
+
+
+class _Size:
+    """The publishers whose blocks have one size."""
+
+    __slots__ = ("all", "engines", "holed")
+
+    def __init__(self) -> None:
+        self.all = 0
+        self.holed = 0  # of these, those that hold blocks without all before them
+        self.engines: dict[int, list[int]] = {}  # the bits of each engine's ranks
+
+
+class Reader:
+    """`known.KnownBlocks` over the memory another process writes.
+
+    `distrusted` holds engines that are left out although their publishers are exact: what they said proved
+    wrong.  Call `look` about once a second.
+    """
+
+    def __init__(self, board: Board, open_table: OpenTable) -> None:
+        self._board = board
+        self._open_table = open_table
+        self._version = -1
+        self._place: Place | None = None
+        self._table: Table | None = None
+        self._alive = False
+        self._exact: dict[int, _Size] = {}  # by block size
+        self._partial: dict[int, _Size] = {}
+        self._empty: list[int] = []  # engines that are known to hold nothing
+        self._rows: list[Row] = []
+        self.distrusted: set[int] = set()
+
+    def look(self, now_ns: int) -> None:
+        """See whether the writer lives.  `now_ns` is CLOCK_MONOTONIC."""
+        self._alive = 0 <= now_ns - self._board.beat_ns < SILENT_NS
+
+    def match(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
+        """As `KnownBlocks.match`."""
+        table = self._current()
+        if table is None or not self._alive:
+            return {}
+        size = self._exact.get(block_size)
+        found = {} if size is None else self._engines(_held(table, blocks, size), size)
+        for engine in self._empty:
+            found[engine] = 0
+        return found
+
+    def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
+        """Leading blocks of this chain that engines hold of which not all is known: there may be more.
+
+        Only engines that hold some; those in a `match` are not in it.
+        """
+        table = self._current()
+        size = self._partial.get(block_size)
+        if table is None or size is None or not self._alive:
+            return {}
+        found = self._engines(_held(table, blocks, size), size)
+        return {engine: held for engine, held in found.items() if held}
+
+    def block_sizes(self) -> Mapping[int, int]:
+        """As `KnownBlocks.block_sizes`."""
+        if self._current() is None or not self._alive:
+            return {}
+        return {
+            engine: block_size
+            for block_size, size in self._exact.items()
+            for engine in size.engines
+            if engine not in self.distrusted
+        }
+
+    def loads(self, since_ns: int) -> dict[int, Load]:
+        """What engines said of their load since then, over all ranks; not of those with a silent rank."""
+        self._current()
+        said: dict[int, list[Load | None]] = {}
+        for row in self._rows:
+            load = self._board.load(row.number)
+            said.setdefault(row.engine, []).append(load if load and load.at_ns >= since_ns else None)
+        found: dict[int, Load] = {}
+        for engine, ranks in said.items():
+            there = [one for one in ranks if one is not None]
+            if len(there) == len(ranks):
+                found[engine] = _sum(there)
+        return found
+
+    def rows(self) -> list[Row]:
+        """All publishers, as they were last read."""
+        self._current()
+        return self._rows
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        if self._table is not None:
+            self._table.release()
+            self._table = None
+        self._board.release()
+
+    def _engines(self, held: Mapping[int, int], size: _Size) -> dict[int, int]:
+        """Of each engine the mean over its ranks."""
+        found: dict[int, int] = {}
+        for engine, bits in size.engines.items():
+            if engine not in self.distrusted:
+                if len(bits) == 1:
+                    found[engine] = held.get(bits[0], 0)
+                else:
+                    found[engine] = sum(held.get(bit, 0) for bit in bits) // len(bits)
+        return found
+
+    def _current(self) -> Table | None:
+        """The table now, with the publishers as they are on the board."""
+        if self._board.version != self._version:
+            self._read()
+        return self._table
+
+    def _read(self) -> None:
+        version = self._board.version
+        if version & 1:
+            return
+        place, rows = self._board.place(), self._board.rows()
+        if self._board.version != version:
+            return
+        if place != self._place:
+            if self._table is not None:
+                self._table.release()
+                self._table = None
+            memory = self._open_table(place.generation) if place is not None else None
+            if place is not None and memory is None:
+                return  # replaced meanwhile: the next version says by what
+            if place is not None and memory is not None:
+                self._table = Table(memory, place.bits, place.mask_words, place.factor)
+            self._place = place
+        self._version = version
+        self._sort(rows)
+
+    def _sort(self, rows: list[Row]) -> None:
+        self._rows = rows
+        self._exact, self._partial, self._empty = {}, {}, []
+        by_engine: dict[int, list[Row]] = {}
+        for row in rows:
+            by_engine.setdefault(row.engine, []).append(row)
+        for engine, ranks in by_engine.items():
+            sizes = {row.block_size for row in ranks if row.block_size}
+            states = {row.state for row in ranks}
+            if not sizes and states == {State.EXACT}:
+                self._empty.append(engine)
+            if len(sizes) != 1 or not states <= {State.EXACT, State.DEGRADED}:
+                continue
+            sort = self._exact if states == {State.EXACT} else self._partial
+            size = sort.setdefault(sizes.pop(), _Size())
+            size.engines[engine] = [row.number for row in ranks]
+            for row in ranks:
+                size.all |= 1 << row.number
+                if row.ghosts:
+                    size.holed |= 1 << row.number
+
+
+def _held(table: Table, blocks: Sequence[int], size: _Size) -> dict[int, int]:
+    """How many leading blocks each publisher holds, by its bit; those that hold none are not in it.
+
+    Whoever holds a block holds all before it, so the ends are found by halving: a lookup for each of the few
+    places where somebody's blocks end, times the logarithm of the chain's length.
+    """
+    held: dict[int, int] = {}
+    if not blocks:
+        return held
+    mask = table.mask
+    first = mask(blocks[0]) & size.all
+    whole = first & ~size.holed
+    parts = [(0, whole, len(blocks), 0)] if whole else []
+    while parts:
+        low, low_mask, high, high_mask = parts.pop()
+        ending = low_mask & ~high_mask
+        if not ending:
+            continue
+        if high - low == 1:
+            while ending:
+                bit = ending.bit_length() - 1
+                held[bit] = high
+                ending ^= 1 << bit
+            continue
+        middle = (low + high) // 2
+        there = mask(blocks[middle]) & low_mask | high_mask
+        parts.append((low, low_mask, middle, there))
+        parts.append((middle, there, high, high_mask))
+    left = first & size.holed
+    for steps, name in enumerate(blocks[:_MOST_STEPS] if left else ()):
+        for bit in _bits(left & ~mask(name)):
+            held[bit] = steps
+            left ^= 1 << bit
+        if not left:
+            break
+    for bit in _bits(left):
+        held[bit] = min(len(blocks), _MOST_STEPS)
+    return held
+
+
+def _bits(mask: int) -> list[int]:
+    bits = []
+    while mask:
+        bit = mask.bit_length() - 1
+        bits.append(bit)
+        mask ^= 1 << bit
+    return bits
+
+
+def _sum(loads: Sequence[Load]) -> Load:
+    return Load(
+        min(one.at_ns for one in loads),
+        sum(one.running for one in loads),
+        sum(one.queued for one in loads),
+        sum(one.used_tokens for one in loads),
+        sum(one.most_tokens for one in loads),
+        sum(one.prefill_tokens for one in loads),
+        sum(one.computed_tokens for one in loads),
+        sum(one.busy_us for one in loads),
+    )
