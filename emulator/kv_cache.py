@@ -100,6 +100,10 @@ class KvCache:
                 count += 1
         return count * self.block_size
 
+    def has(self, name: int) -> bool:
+        """Whether a block of that name can be found now."""
+        return name in self._named
+
     def open(self, lease: Lease, cached_tokens: int, total_tokens: int) -> bool:
         """Its cached tokens and room for `total_tokens` to an empty lease; False, nothing taken, if full."""
         hits = [self._named[name] for name in lease.chain[: cached_tokens // self.block_size]]

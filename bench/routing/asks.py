@@ -112,4 +112,3 @@ class Talk:
         prompt_tokens = self.tokens
         self.say(answer)
         return Ask(prompt, prompt_tokens, answer[1], tuple(self.blocks))
-

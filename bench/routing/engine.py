@@ -48,6 +48,11 @@ class Engine:
         self._quiet, self._step_ns, self._since_ns = 0, 0, 0  # steps that are coasted, from when
         self.due_ns = -1  # -1: nothing to do
 
+    @property
+    def stepping(self) -> bool:
+        """A step is under way that is not one of many alike."""
+        return self._result is not None
+
     def submit(self, answer: Answer, now_ns: int) -> bool:
         """Queue it; False when the queue is full."""
         limit = self.params.max_queued

@@ -1,7 +1,7 @@
-"""The gateway's own side of a run: its fleet, its router and a policy, told of instants as its workers are."""
+"""The gateway's side of a run: its fleet, its router and a policy, told of instants as its workers are."""
 
 import tempfile
-from importlib import import_module
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -23,19 +23,19 @@ BYTES_PER_TOKEN = 4  # what a gateway takes for granted
 class Ours:
     """`setting.workers` workers that share a load table; requests come to them at random."""
 
-    def __init__(self, policy: str, setting: Setting, seed: int) -> None:
+    def __init__(self, make: Callable[[], Policy], setting: Setting, seed: int) -> None:
         self._rng = Random(f"workers {seed}")
         with tempfile.TemporaryDirectory() as directory:
             loads = LoadTable.create(Path(directory) / "loads", setting.workers, setting.engines)
         specs = tuple(EngineSpec(n, f"http://engine-{n}", kind="vllm") for n in range(setting.engines))
-        spec = FleetSpec("m", ("m",), True, specs, policy)
+        spec = FleetSpec("m", ("m",), True, specs)
         self._workers: list[tuple[Fleets, Fleet, list[Engine]]] = []
         for worker in range(setting.workers):
             index = PrefixIndex()
             for engine in specs:
                 index.set_capacity(engine.id, setting.kv_tokens * BYTES_PER_TOKEN)
             engines = [Engine(one) for one in specs]
-            fleet = Fleet(spec, engines, Router(built(policy), index, Random(f"{seed} {worker}")))
+            fleet = Fleet(spec, engines, Router(make(), index, Random(f"{seed} {worker}")))
             self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet, engines))
 
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> Sent | None:
@@ -80,10 +80,3 @@ class _Charged:
 def _note(sent: Sent) -> _Charged:
     assert isinstance(sent.note, _Charged)
     return sent.note
-
-
-def built(name: str) -> Policy:
-    """The policy of that name with its default settings."""
-    module = import_module(f"routing.policies.{name}")
-    policy: Policy = module.build(module.Params())
-    return policy
