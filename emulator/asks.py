@@ -31,6 +31,8 @@ class Ask:
     tool: str | None = None  # the function a forced tool call names
     tool_required: bool = False
     echo: list[str] = field(default_factory=list)  # prompts to repeat before the answers
+    keeps_kv: bool = False  # another engine is to fetch the KV when it is computed
+    fetched_kv: bool = False  # the prompts' KV came from another engine
 
 
 class Reader:

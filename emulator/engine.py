@@ -92,6 +92,8 @@ class Engine:
             plan = self.generator.plan(prompt, wish)
             lease = self.scheduler.cache.lease((*prompt, *plan.tokens), ask.salt)
             live = Live(lease, len(prompt), plan, now, index, sink)
+            live.keeps = ask.keeps_kv
+            live.fetched_tokens = len(prompt) if ask.fetched_kv else 0
             if fault is not None:
                 live.fault = fault
                 live.fault_after = self.faults.position(live.output_tokens)

@@ -15,6 +15,7 @@ from emulator.chat_shape import ChatStream, chat_body
 from emulator.completion_shape import CompletionStream, completion_body
 from emulator.engine import Engine
 from emulator.faults import Fault
+from emulator.handover import Handover
 from emulator.messages_shape import MessagesStream, messages_body, messages_error
 from emulator.native_api import json_answer
 from emulator.refusals import Refusal, broken, unreadable
@@ -49,9 +50,10 @@ MESSAGES = Api("chatcmpl-", Reader.messages, MessagesStream, messages_body, mess
 class GenerationApi:
     """Serves the four generating endpoints of one engine."""
 
-    def __init__(self, engine: Engine, reader: Reader) -> None:
+    def __init__(self, engine: Engine, reader: Reader, handover: Handover) -> None:
         self._engine = engine
         self._reader = reader
+        self._handover = handover
         self._texts = JsonTexts()
         self.in_flight = 0
 
@@ -64,7 +66,8 @@ class GenerationApi:
             fault = self._engine.faults.draw()
             if fault is Fault.HANG:
                 await asyncio.get_running_loop().create_future()
-            if ask.stream:
+            ask = await self._handover.received(ask)
+            if ask.stream and not ask.keeps_kv:
                 return await self._stream(api, ask, fault, request)
             return await self._whole(api, ask, fault, request)
         except Refusal as refusal:
@@ -92,9 +95,12 @@ class GenerationApi:
         self, api: Api, ask: Ask, fault: Fault | None, request: web.BaseRequest
     ) -> web.StreamResponse:
         answer = Answer(self._engine, ask, *_identity(api))
+        transfer: dict[str, Any] = {}
         try:
             answer.begin(fault)
             broke = await answer.done
+            if ask.keeps_kv:
+                transfer = await self._handover.given(answer, broke)
         finally:
             answer.abandon()
         if broke is Fault.CUT:
@@ -103,7 +109,7 @@ class GenerationApi:
             return Streamed(keep_alive=False)
         if broke is not None:
             raise broken()
-        return json_answer(api.body(answer))
+        return json_answer({**api.body(answer), **transfer})
 
     async def _until_done(self, answer: StreamedAnswer) -> None:
         """Wait for the answer's end, with comments on a silent stream if the engine is told to send them."""

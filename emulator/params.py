@@ -52,6 +52,15 @@ class EngineParams:
     hang_rate: float = field(default=0.0, metadata={"help": "fault: share that never gets an answer"})
     start_delay_s: float = field(default=0.0, metadata={"help": "time after start during which all is 503"})
 
+    handover: str = field(
+        default="",
+        metadata={"help": "KV from engine to engine: vllm, sglang-prefill or sglang-decode; empty = none"},
+    )
+    handover_wait_s: float = field(
+        default=480.0,
+        metadata={"help": "how long KV is kept, or waited for"},
+    )
+
     api_key: str = field(default="", metadata={"help": "bearer token that /v1 asks for; empty = none"})
     keep_alive_s: float = field(default=5.0, metadata={"help": "idle connections are closed after this"})
     sse_keep_alive_s: float = field(
@@ -77,6 +86,8 @@ class EngineParams:
         for name in ("diverge_rate", "error_rate", "refuse_rate", "cut_rate", "hang_rate", "hiccup_rate"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in 0..1, got {getattr(self, name)}")
+        if self.handover not in ("", "vllm", "sglang-prefill", "sglang-decode"):
+            raise ValueError(f"handover must be vllm, sglang-prefill or sglang-decode, got {self.handover!r}")
         if self.max_model_len > self.num_blocks * self.block_size:
             raise ValueError(
                 f"max_model_len={self.max_model_len} does not fit in the KV cache of "

@@ -24,6 +24,8 @@ class Sequence:
         "cached_tokens",
         "computed",
         "emitted",
+        "fetched_tokens",
+        "keeps",
         "lease",
         "output_tokens",
         "preemptions",
@@ -44,6 +46,8 @@ class Sequence:
         self.cached_tokens = 0  # prompt tokens found in the cache when it first ran
         self.preemptions = 0
         self.aborted = False
+        self.fetched_tokens = 0  # prompt tokens whose keys and values another engine has computed
+        self.keeps = False  # its blocks are to stay when it ends, until `let_go`
 
 
 S = TypeVar("S", bound=Sequence)
@@ -71,6 +75,7 @@ class Scheduler(Generic[S]):
         self._max_tokens = params.max_num_batched_tokens
         self._waiting: deque[S] = deque()
         self._running: list[S] = []
+        self._kept: list[S] = []
         self._any_aborted = False
         self.preemptions = 0
         self.queried_tokens = 0
@@ -105,7 +110,13 @@ class Scheduler(Generic[S]):
 
     def leases(self) -> Iterable[Lease]:
         """Every lease that may hold blocks, for `KvCache.check`."""
-        return [sequence.lease for sequence in self.sequences()]
+        return [sequence.lease for sequence in (*self.sequences(), *self._kept)]
+
+    def let_go(self, sequence: S) -> None:
+        """Free the blocks of one that kept them; nothing happens where it has none left."""
+        if sequence in self._kept:
+            self._kept.remove(sequence)
+            self.cache.close(sequence.lease)
 
     def step(self, now_ns: int) -> StepResult[S]:
         """Plan and account one step that begins at `now_ns`."""
@@ -127,7 +138,10 @@ class Scheduler(Generic[S]):
                     finished.append(sequence)
         if finished:
             for sequence in finished:
-                self.cache.close(sequence.lease)
+                if sequence.keeps:
+                    self._kept.append(sequence)
+                else:
+                    self.cache.close(sequence.lease)
             self._running = [s for s in self._running if s.emitted < s.output_tokens]
         duration_ns = self._pace.duration_ns(prefill_tokens, batch) if batch else 0
         return StepResult(duration_ns, emitted, finished, started, prefill_tokens, batch)
@@ -195,25 +209,26 @@ class Scheduler(Generic[S]):
             sequence = self._waiting[0]
             total = sequence.prompt_tokens + sequence.emitted
             cached = self.cache.held(sequence.lease, total - 1)  # the last token is always computed
-            count = min(total - cached, budget)
-            if not self.cache.open(sequence.lease, cached, cached + count):
+            ready = max(cached, min(sequence.fetched_tokens, total - 1))
+            count = min(total - ready, budget)
+            if not self.cache.open(sequence.lease, cached, ready + count):
                 break
             self._waiting.popleft()
             self._running.append(sequence)
-            sequence.computed = cached + count
+            sequence.computed = ready + count
             budget -= count
             prefill_tokens += count
             if sequence.scheduled_ns < 0:
                 sequence.scheduled_ns = now_ns
-                sequence.cached_tokens = cached
+                sequence.cached_tokens = ready
                 self.queried_tokens += sequence.prompt_tokens
-                self.hit_tokens += cached
+                self.hit_tokens += ready
                 started.append(sequence)
         return prefill_tokens
 
     def _preempt(self, sequence: S) -> None:
         self.cache.close(sequence.lease)
-        sequence.computed = 0
+        sequence.computed = sequence.fetched_tokens = 0
         sequence.preemptions += 1
         self.preemptions += 1
         self._waiting.appendleft(sequence)

@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 
 from emulator.asks import Reader
 from emulator.engine import Engine
+from emulator.handover import Handover
 from emulator.kv_events import KvEvents
 from emulator.native_api import SERVER, NativeApi, json_answer
 from emulator.openai_api import CHAT, COMPLETIONS, MESSAGES, RESPONSES, GenerationApi
@@ -33,7 +34,9 @@ class Running:
         runner: web.ServerRunner,
         tasks: Tasks,
         events: KvEvents | None,
+        handover: Handover,
     ) -> None:
+        self.handover = handover
         self.engine = engine
         self.url = url
         self.port = port
@@ -45,6 +48,7 @@ class Running:
         """Stop listening, fail what is under way, free every socket."""
         self.engine.fail_all()
         await self._runner.cleanup()
+        await self.handover.close()
         await self._tasks.cancel()
         if self.events is not None:
             self.events.close()
@@ -96,11 +100,14 @@ async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) ->
         events = KvEvents(host, params.kv_events_port, params.kv_events_topic, params.block_size)
     engine = Engine(params, time.monotonic_ns, None if events is None else events.publish)
     reader = Reader(params, engine.tokenizer)
-    generation = GenerationApi(engine, reader)
+    handover = Handover(engine, host, bound)
+    generation = GenerationApi(engine, reader, handover)
     created = int(datetime.now(UTC).timestamp())
     native = NativeApi(engine, reader, created, lambda: generation.in_flight, events)
     ready_ns = time.monotonic_ns() + int(params.start_delay_s * 1e9)
-    router = Router(_routes(generation, native), lambda: time.monotonic_ns() >= ready_ns, params.api_key)
+    router = Router(
+        _routes(generation, native) | handover.routes, lambda: time.monotonic_ns() >= ready_ns, params.api_key
+    )
     server = web.Server(
         router, handler_cancellation=True, keepalive_timeout=params.keep_alive_s, access_log=None
     )
@@ -116,7 +123,7 @@ async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) ->
     if events is not None:
         tasks.spawn(events.serve_replays(), name="kv event replays")
     authority = f"[{host}]" if ":" in host else host
-    return Running(engine, f"http://{authority}:{bound}", bound, runner, tasks, events)
+    return Running(engine, f"http://{authority}:{bound}", bound, runner, tasks, events, handover)
 
 
 def _listen(host: str, port: int) -> socket.socket:
