@@ -1,13 +1,17 @@
-"""A relayed request's line in the access log, out of what its relay and its last attempt know."""
+"""A request's line in the access log, out of what is known where it ended."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.access_log import AccessLog
+from gateway.ask import Ask
 from gateway.outcome import Outcome
 
 if TYPE_CHECKING:
     from gateway.attempt import Attempt
     from gateway.relay import Relay
+    from gateway.tunnel import Tunnel
+
+_NOT_LET_IN: Final = frozenset({401, 403, 429, 503})
 
 
 def write(access: AccessLog, relay: "Relay", attempt: "Attempt | None", what: Outcome, at_ns: int) -> None:
@@ -42,4 +46,60 @@ def write(access: AccessLog, relay: "Relay", attempt: "Attempt | None", what: Ou
         retries=relay.retries,
         choice=choice,
         usage=attempt.usage if attempt is not None else None,
+    )
+
+
+def own(
+    access: AccessLog,
+    ask: Ask | None,
+    id: bytes,
+    status: int,
+    received_ns: int,
+    end_ns: int,
+    *,
+    bytes_in: int,
+) -> None:
+    """Write what is wanted of a request the gateway answered itself; `ask` is None where no head came."""
+    what = Outcome.COMPLETE if status < 400 else Outcome.CLIENT_ERROR
+    if status in _NOT_LET_IN:
+        what = Outcome.LIMITED
+    if access.wants(what, end_ns / 1e9):
+        access.finished(
+            what,
+            request_id=id.decode("latin-1"),
+            method=b"" if ask is None else ask.head.method,
+            path="" if ask is None else ask.path.path,
+            status=status,
+            received_ns=received_ns,
+            end_ns=end_ns,
+            bytes_in=bytes_in,
+            key=None if ask is None or ask.key is None else ask.key.name,
+        )
+
+
+def tunnel(access: AccessLog, tunnel: "Tunnel", what: Outcome, end_ns: int) -> None:
+    """Write what is wanted of a WebSocket that is over, or did not come about."""
+    if not access.wants(what, end_ns / 1e9):
+        return
+    fleet, choice, ask = tunnel.fleet, tunnel.choice, tunnel.ask
+    access.finished(
+        what,
+        request_id=tunnel.id.decode("latin-1"),
+        method=ask.head.method,
+        path=ask.path.path,
+        status=tunnel.status,
+        received_ns=tunnel.received_ns,
+        body_ns=tunnel.received_ns,
+        chosen_ns=tunnel.chosen_ns,
+        sent_ns=tunnel.sent_ns,
+        head_ns=tunnel.head_ns,
+        end_ns=end_ns,
+        bytes_in=tunnel.bytes_in,
+        bytes_out=tunnel.bytes_out,
+        key=ask.key.name if ask.key is not None else None,
+        fleet=fleet.name if fleet is not None else None,
+        engine=tunnel.engine.name if tunnel.engine is not None else None,
+        model=fleet.spec.model if fleet is not None else None,
+        retries=max(0, tunnel.retries),
+        choice=choice,
     )

@@ -1,4 +1,6 @@
-"""The answers the gateway gives by itself: OpenAI-shaped, with a type and a reason."""
+"""The answers the gateway gives by itself, with a type and a reason: OpenAI-shaped, or Anthropic-shaped where
+the API that is asked is Anthropic's.
+"""
 
 import json
 from collections.abc import Sequence
@@ -23,6 +25,18 @@ _PHRASES = {
     505: "HTTP Version Not Supported",
 }
 
+# The types of Anthropic's errors by their status; its SDKs raise by the one and tell the other.
+_ANTHROPIC = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -30,6 +44,13 @@ def error_body(message: str, kind: str, code: int | str, param: str | None = Non
     """The error object as OpenAI writes it."""
     error = {"message": message, "type": kind, "param": param, "code": code}
     return json.dumps({"error": error}, ensure_ascii=False).encode()
+
+
+def anthropic_body(message: str, status: int, code: int | str) -> bytes:
+    """The error object as Anthropic writes it; `code`, which it has not, is the gateway's reason."""
+    kind = _ANTHROPIC.get(status, "invalid_request_error" if status < 500 else "api_error")
+    error = {"type": kind, "message": message, "code": code}
+    return json.dumps({"type": "error", "error": error}, ensure_ascii=False).encode()
 
 
 def refusal(
@@ -43,9 +64,11 @@ def refusal(
     extra: Sequence[str] = (),
     close: bool = False,
     bodiless: bool = False,
+    anthropic: bool = False,
 ) -> bytes:
     """A whole error response.  `retry_after_s` goes with every 429 and 503; `extra` are more header lines."""
-    body = error_body(message, kind, status if code is None else code, param)
+    told = status if code is None else code
+    body = anthropic_body(message, status, told) if anthropic else error_body(message, kind, told, param)
     wait = () if retry_after_s is None else (f"Retry-After: {max(1, retry_after_s)}",)
     return whole(status, body, (*wait, *extra), close=close, bodiless=bodiless)
 
@@ -78,12 +101,11 @@ def nothing(extra: Sequence[str] = (), *, close: bool = False) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
-def cut_event(message: str, *, named: bool = False) -> bytes:
+def cut_event(message: str, *, anthropic: bool = False) -> bytes:
     """What ends a stream whose engine went away: the half-sent event is closed, then the error said.
 
-    `named`: as Anthropic's API says it; its SDKs pass over events without a name.
+    Anthropic's SDKs pass over events without a name.
     """
-    body = error_body(message, "upstream_cut", 502)
-    if named:
-        return b'\n\nevent: error\ndata: {"type": "error", ' + body[1:] + b"\n\n"
-    return b"\n\ndata: " + body + b"\n\n"
+    if anthropic:
+        return b"\n\nevent: error\ndata: " + anthropic_body(message, 502, "upstream_cut") + b"\n\n"
+    return b"\n\ndata: " + error_body(message, "upstream_cut", 502) + b"\n\n"

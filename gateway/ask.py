@@ -15,6 +15,7 @@ _UNBUFFERED = (
     (b"x-accel-buffering", b"X-Accel-Buffering: no\r\n"),
     (b"cache-control", b"Cache-Control: no-cache\r\n"),
 )
+_MESSAGES = "/v1/messages"
 _BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 
 
@@ -37,6 +38,7 @@ class Ask:
         "is_copy",
         "is_form",
         "is_head",
+        "is_messages",
         "is_opened",
         "is_stateless",
         "key",
@@ -56,6 +58,7 @@ class Ask:
         self.is_opened = self.path.path in service.opened_paths
         self.grant = service.cors.grant(request) if service.cors is not None else None
         self.is_head = request.method == b"HEAD"
+        self.is_messages = self.path.path.startswith(_MESSAGES)  # Anthropic's API, or a part of it
         self.is_copy = is_copy(request.headers)
         self.given_id = request_id(request.field(b"x-request-id"), bytes)
         self.reads_body = request.method == b"POST"

@@ -4,8 +4,9 @@ from typing import Final
 
 from gateway.fleet import Fleet
 from gateway.outcome import Outcome
-from gateway.question import Refused
+from gateway.refused import Refused
 from wire.exchange import Ending
+from wire.http1 import Malformed
 
 _STATUS: Final = {Ending.TIMEOUT: 504, Ending.SHUTDOWN: 503, Ending.FULL: 503}
 _WHY: Final = {
@@ -37,6 +38,14 @@ def stopping() -> Refused:
     message = "the gateway stopped before the request was sent again"
     kind, what = "service_unavailable", Outcome.SHUTDOWN
     return Refused(503, message, "draining", kind=kind, what=what, retry_after_s=1)
+
+
+def unfinished(fault: Malformed, reason: str) -> Refused:
+    """What came of a request is no request, or does not go on; `reason` is what it is counted under."""
+    if fault.status != 503:
+        return Refused(fault.status, fault.reason, reason)
+    kind, what = "service_unavailable", Outcome.LIMITED
+    return Refused(503, fault.reason, reason, kind=kind, what=what, retry_after_s=1)
 
 
 def too_large(most_bytes: int) -> Refused:

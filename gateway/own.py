@@ -5,40 +5,63 @@ Each answer is made once its request is whole, and told then whether the connect
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway import answers, cors, paths, turnstile
-from gateway.admission.refusal import Refused
-from wire.http1 import RequestHead
+from gateway import answers, cors, paths, turnstile, upgrade
+from gateway.ask import Ask
+from gateway.refused import Refused
 
 if TYPE_CHECKING:
     from gateway.service import Service
 
-Answer = Callable[[bool], bytes]
+
+@dataclass(slots=True)
+class Answer:
+    """One answer of the gateway's own, and of what request it is."""
+
+    ask: Ask
+    received_ns: int
+    make: Callable[[bool], bytes]
+    unread_bytes: int = 0  # as many as came of the request's body
 
 
-def unidentified(request: RequestHead, unknown: Refused, service: "Service") -> Answer:
-    """The answer to a client that is not known."""
-    service.tallies.counts[("refused", unknown.reason)] += 1
-    return lambda close: answers.refusal(
-        unknown.status, unknown.type, unknown.message, code=unknown.reason, extra=turnstile.lines(unknown),
-        close=close, bodiless=request.method == b"HEAD",
+def refused(said: Refused, ask: Ask | None, *, close: bool) -> bytes:
+    """What a client is told, in the words of the API it asks; `ask` is None where no head was read."""
+    return answers.refusal(
+        said.status, said.kind, said.message, code=said.code, param=said.param,
+        retry_after_s=said.retry_after_s, extra=said.extra, close=close,
+        bodiless=ask is not None and ask.is_head, anthropic=ask is not None and ask.is_messages,
     )  # fmt: skip
 
 
-def answer(request: RequestHead, asked: paths.Asked, service: "Service") -> Answer:
+def unswitched(ask: Ask, service: "Service") -> Refused | None:
+    """Why the connection does not go on in the protocol that is asked for; None where it may."""
+    fault = upgrade.fault(ask.head, ask.path)
+    if fault is not None:
+        status, message = fault
+        kind = "not_implemented" if status == 501 else "invalid_request_error"
+        return Refused(status, message, "upgrade", kind=kind)
+    unknown = ask.unidentified(service)
+    return None if unknown is None else turnstile.turned_away(unknown)
+
+
+def refusal(said: Refused, ask: Ask, service: "Service") -> Callable[[bool], bytes]:
+    """The answer to who is refused before anything else is asked."""
+    service.tallies.counts[("refused", said.reason)] += 1
+    return lambda close: refused(said, ask, close=close)
+
+
+def answer(ask: Ask, service: "Service") -> Callable[[bool], bytes]:
     """The answer to what is not relayed."""
-    bodiless, fleets = request.method == b"HEAD", service.fleets
+    request, asked, bodiless, fleets = ask.head, ask.path, ask.is_head, service.fleets
     if service.cors is not None and cors.is_preflight(request):
         rules = service.cors
         return lambda close: rules.preflight(request, close=close)
     if asked.kind is paths.Kind.OPTIONS:
         return lambda close: cors.options(asked.path, close=close)
     if asked.kind is paths.Kind.REFUSED:
-        service.tallies.counts[("refused", "path")] += 1
-        return lambda close: answers.refusal(
-            404, "invalid_request_error", asked.reason, code="not_found", close=close, bodiless=bodiless
-        )
+        return refusal(Refused(404, asked.reason, "path", code="not_found"), ask, service)
     if asked.kind is paths.Kind.MODELS:
         models = [{"id": name, "object": "model", "owned_by": "shadowlane"} for name in fleets.models]
         body = json.dumps({"object": "list", "data": models}).encode()

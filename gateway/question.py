@@ -1,38 +1,13 @@
 """What a request asks, and of which fleet: worked out from its head and body, or why it cannot be."""
 
-from collections.abc import Sequence
-
 import routing.prompt
 from gateway import decode_body, model_name
 from gateway.ask import Ask
 from gateway.decode_body import Decoded
 from gateway.fleet import Fleet
-from gateway.outcome import Outcome
+from gateway.refused import Refused
 from gateway.service import Service
 from routing.types import Prompt
-
-
-class Refused(Exception):
-    """The gateway's own answer in place of an engine's; `reason` is what it is counted under.
-
-    `kind` is the error's type for the client, `what` the request's outcome, `extra` further header lines.
-    """
-
-    def __init__(
-        self, status: int, message: str, reason: str, *, kind: str = "invalid_request_error",
-        what: Outcome = Outcome.CLIENT_ERROR, code: str | None = None, param: str | None = None,
-        retry_after_s: int | None = None, extra: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        super().__init__(message)
-        self.status = status
-        self.kind = kind
-        self.message = message
-        self.what = what
-        self.reason = reason
-        self.code = code
-        self.param = param
-        self.retry_after_s = retry_after_s
-        self.extra = extra
 
 
 def read(ask: Ask, body: bytes, service: Service) -> tuple[str | None, Prompt | None, Decoded | None]:

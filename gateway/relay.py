@@ -19,7 +19,7 @@ from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
 from gateway.passing import Passing
-from gateway.question import Refused
+from gateway.refused import Refused
 from gateway.reply import Reply
 from gateway.service import Service
 from routing.types import Choice, Prompt
@@ -360,17 +360,14 @@ class Relay:
         if attempt is not None:
             attempt.exchange.cancel()
         if self.reply.head_sent:
-            self._client.cut()
+            self.reply.cut(said.message)
         else:
             self._tell(said)
         self._log(attempt, said.what, monotonic_ns())
 
     def _tell(self, said: Refused) -> None:
         self.status = said.status
-        self._client.refuse(
-            said.status, said.kind, said.message, said.code, param=said.param,
-            retry_after_s=said.retry_after_s, extra=said.extra, request=self.head,
-        )  # fmt: skip
+        self._client.refuse(said, self.ask)
         self._client.answered(close=self._client.is_unread)
 
     def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:

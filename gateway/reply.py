@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # Below this a chunk and its framing are joined: one small copy is cheaper than two more pieces to write.
 _JOINED_BELOW_BYTES = 4096
-_MESSAGES = "/v1/messages"
 
 
 class Framing(Enum):
@@ -39,8 +38,8 @@ class Reply:
         "_held",
         "_is_events",
         "_is_head",
+        "_is_messages",
         "_is_old",
-        "_path",
         "_takes_trailers",
         "degraded",
         "head_sent",
@@ -52,7 +51,7 @@ class Reply:
         self._is_head = ask.is_head
         self._is_old = ask.head.version != "1.1"
         self._takes_trailers = ask.takes_trailers
-        self._path = ask.path.path
+        self._is_messages = ask.is_messages
         self._framing = Framing.NONE
         self._held = b""  # the head, until it is written
         self._is_events = False
@@ -93,6 +92,8 @@ class Reply:
             framing = b"Transfer-Encoding: chunked\r\n"
         if self.degraded:
             framing += self.degraded
+        if self._is_messages and b"request-id" not in response.names:  # where Anthropic's SDKs look for it
+            framing += b"request-id: %b\r\n" % self.id
         self._held = b"%b%b%bx-request-id: %b\r\n\r\n" % (client_head(response), framing, close, self.id)
         if not more:
             self._flush()
@@ -133,7 +134,7 @@ class Reply:
     def cut(self, why: str) -> None:
         """The answer cannot be finished: an event says so where there are events, and no end looks clean."""
         if self._is_events and self._framing is Framing.CHUNKED:
-            self.send_body(answers.cut_event(why, named=self._path == _MESSAGES))
+            self.send_body(answers.cut_event(why, anthropic=self._is_messages))
         self._flush()
         # Without a length or chunks only a reset tells a cut from an end.
         self._client.cut(reset=self._framing is Framing.CLOSE)

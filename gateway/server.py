@@ -8,9 +8,11 @@ from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET, TCP_NODELAY
 from time import monotonic_ns
 from typing import cast
 
-from gateway import answers, cors, own, paths, turnstile, upgrade
+from gateway import access_line, answers, cors, own, paths, turnstile
 from gateway.ask import Ask
 from gateway.cors import Grant
+from gateway.failure import unfinished
+from gateway.refused import Refused
 from gateway.relay import Relay
 from gateway.service import Service
 from gateway.tunnel import Tunnel
@@ -42,7 +44,6 @@ class Connection:
         "_keeps_alive",
         "_new_id",
         "_own",
-        "_own_unread_bytes",
         "_paused",
         "_reader",
         "_relay",
@@ -69,7 +70,6 @@ class Connection:
         self._answering = False  # a request was begun whose answer is not finished
         self._relay: Relay | None = None
         self._own: own.Answer | None = None  # the gateway's own answer, while no relay is needed
-        self._own_unread_bytes = 0
         self._keeps_alive = True  # as the request being answered asks
         self._going_on = False
         self._paused = False
@@ -110,7 +110,7 @@ class Connection:
         was_halfway = self._reader.is_halfway
         events = self._reader.feed(data)
         if events or (self._reader.is_halfway and not was_halfway):
-            self.last_ns = monotonic_ns()  # neither a head that dribbles in nor an empty line is a sign of life
+            self.last_ns = monotonic_ns()  # a head that dribbles in, or an empty line, is no sign of life
         self._events.extend(events)
         self._go_on()
 
@@ -188,7 +188,9 @@ class Connection:
     @property
     def upload(self) -> tuple[int, int]:
         """Bytes that came of the body of the request being read, and how many of them wait for the rest."""
-        return self._relay.upload if self._relay is not None else (self._own_unread_bytes, 0)
+        if self._relay is not None:
+            return self._relay.upload
+        return (0 if self._own is None else self._own.unread_bytes), 0
 
     @property
     def descriptor(self) -> int:
@@ -254,25 +256,17 @@ class Connection:
         self._id = ask.given_id or self._new_id()
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
-            fault = upgrade.fault(request, asked)
-            if fault is None and (unknown := ask.unidentified(service)) is not None:
-                service.tallies.counts[("refused", unknown.reason)] += 1
-                self.refuse(
-                    unknown.status, unknown.type, unknown.message, unknown.reason, request=None,
-                    extra=turnstile.lines(unknown),
-                )  # fmt: skip
-                self._close_after_answer()
-            elif fault is None:
+            said = own.unswitched(ask, service)
+            if said is None:
                 tunnel = Tunnel(service, self, self._transport, ask, self._id)
                 tunnel.begin(self._reader.take_rest())
-            else:
-                service.tallies.counts[("refused", "upgrade")] += 1
-                status, message = fault
-                kind = "not_implemented" if status == 501 else "invalid_request_error"
-                self.refuse(status, kind, message, None, request=None)
-                self._close_after_answer()
+                return
+            service.tallies.counts[("refused", said.reason)] += 1
+            self.refuse(said, ask, close=True)
+            self._log(ask, said.status, self.last_ns)
+            self._close_after_answer()
         elif asked.kind in _KEYED and (unknown := ask.unidentified(service)) is not None:
-            self._begin_own(request, own.unidentified(request, unknown, service))
+            self._begin_own(ask, own.refusal(turnstile.turned_away(unknown), ask, service))
         elif asked.kind is paths.Kind.RELAY or (
             asked.kind is paths.Kind.OPTIONS and service.cors is None and cors.is_preflight(request)
         ):
@@ -282,19 +276,19 @@ class Connection:
             if self._relay.head_came() and request.expects_continue:
                 self._transport.write(answers.CONTINUE)
         else:
-            self._begin_own(request, own.answer(request, asked, service))
+            self._begin_own(ask, own.answer(ask, service))
 
-    def _begin_own(self, request: RequestHead, answer: own.Answer) -> None:
+    def _begin_own(self, ask: Ask, make: Callable[[bool], bytes]) -> None:
         """The gateway's own answer is written once the request is whole."""
-        self._own = answer
-        self._own_unread_bytes = 0
-        if request.expects_continue:
+        self._own = own.Answer(ask, self.last_ns, make)
+        if ask.head.expects_continue:
             self._answer_own()
 
     def _own_body_came(self, size: int) -> None:
         """A body nobody reads: heard out when small, so that the connection can go on."""
-        self._own_unread_bytes += size
-        if self._own_unread_bytes > _HEARD_OUT_BYTES:
+        assert self._own is not None
+        self._own.unread_bytes += size
+        if self._own.unread_bytes > _HEARD_OUT_BYTES:
             self._answer_own()
 
     def _answer_own(self) -> None:
@@ -302,23 +296,31 @@ class Connection:
         if answer is None:
             return
         close = self.is_unread or not self._keeps_alive or self._service.draining
-        self._say(answer(close))
+        said = answer.make(close)
+        self._say(said, answer.ask)
+        if answer.ask.path.kind is not paths.Kind.HEALTH:
+            self._log(answer.ask, int(said[9:12]), answer.received_ns, answer.unread_bytes)
         self.answered(close=close)
 
     def _malformed(self, event: Malformed, reason: str = "malformed") -> None:
+        said = unfinished(event, reason)
+        if self._relay is not None:
+            self._relay.refuse(said)  # the request can never become whole
+            return
         self._service.tallies.counts[("refused", reason)] += 1
-        relay, self._relay = self._relay, None
-        if relay is not None:
-            relay.client_gone()  # the request can never become whole
-            if relay.reply.head_sent:
-                self.cut(reset=True)
-                return
-        if self._head is None:
-            self.grant, self._id = None, b""  # they were those of the request before
+        answer, self._own = self._own, None
+        if answer is None:
+            self.grant, self._id = None, self._new_id()  # they were those of the request before
         self._head = None
-        kind, again_s = ("service_unavailable", 1) if event.status == 503 else ("invalid_request_error", None)
-        self.refuse(event.status, kind, event.reason, None, request=None, retry_after_s=again_s, close=True)
+        ask = None if answer is None else answer.ask
+        self.refuse(said, ask, close=True)
+        self._log(ask, said.status, self.last_ns if answer is None else answer.received_ns)
         self._close_after_answer(hear_out=True)  # whether late or not understood, it may still send
+
+    def _log(self, ask: Ask | None, status: int, received_ns: int, bytes_in: int = 0) -> None:
+        access_line.own(
+            self._service.access, ask, self._id, status, received_ns, monotonic_ns(), bytes_in=bytes_in
+        )
 
     # What relays do with it
 
@@ -330,25 +332,16 @@ class Connection:
     def write_all(self, pieces: Sequence[bytes]) -> None:
         self._transport.writelines(pieces)
 
-    def refuse(
-        self, status: int, kind: str, message: str, code: str | None, *, request: RequestHead | None,
-        param: str | None = None, retry_after_s: int | None = None, extra: Sequence[str] = (),
-        close: bool = False,
-    ) -> None:  # fmt: skip
-        """Write an error answer of the gateway's own; `answered` is to follow."""
-        close = close or request is None or not self.keeps_alive or self.is_unread
-        bodiless = request is not None and request.method == b"HEAD"
-        said = answers.refusal(
-            status, kind, message, code=code, param=param, retry_after_s=retry_after_s, extra=extra,
-            close=close, bodiless=bodiless,
-        )  # fmt: skip
-        self._say(said)
+    def refuse(self, said: Refused, ask: Ask | None, *, close: bool = False) -> None:
+        """Write an error answer of the gateway's own, `ask` being None where no head was read."""
+        close = close or not self.keeps_alive or self.is_unread
+        self._say(own.refused(said, ask, close=close), ask)
 
-    def _say(self, said: bytes) -> None:
+    def _say(self, said: bytes, ask: Ask | None) -> None:
         """Write an answer of the gateway's own, with what it says of the request and to browsers."""
-        if self._id:
-            line, _, rest = said.partition(b"\r\n")
-            said = b"%b\r\nx-request-id: %b\r\n%b" % (line, self._id, rest)
+        line, _, rest = said.partition(b"\r\n")
+        also = b"request-id: %b\r\n" % self._id if ask is not None and ask.is_messages else b""
+        said = b"%b\r\nx-request-id: %b\r\n%b%b" % (line, self._id, also, rest)
         self._transport.write(said if self.grant is None else self.grant.into(said))
 
     def answered(self, *, close: bool) -> None:

@@ -11,15 +11,17 @@ from contextlib import suppress
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from gateway import head, turnstile, upgrade
-from gateway.admission.refusal import Refused
+from gateway import access_line, head, turnstile, upgrade
+from gateway.admission import refusal
 from gateway.admission.ticket import Ticket
 from gateway.ask import Ask
+from gateway.failure import unavailable
 from gateway.fleet import Engine, Fleet
 from gateway.outcome import Outcome, outcome
+from gateway.refused import Refused
 from gateway.service import Service
 from gateway.tunnel_ends import ClientEnd, End, EngineEnd
-from routing.types import Prompt
+from routing.types import Choice, Prompt
 from wire import lent
 from wire.dial import CannotConnect
 from wire.exchange import Ending
@@ -48,20 +50,25 @@ class Tunnel:
     ) -> None:
         self._service = service
         self._connection = connection
-        self._rules = ask
+        self.ask = ask
         self._asked = ask.head
-        self._id = id
+        self.id = id
         self._client = ClientEnd(self, connection, transport)
         self._end: EngineEnd | None = None
         self._early: list[bytes] = []
         self._early_bytes = 0
         self._tasks = Tasks()
         self._task: asyncio.Task[None] | None = None
-        self._fleet: Fleet | None = None
+        self.fleet: Fleet | None = None
         self._engine: Engine | None = None
         self._is_charged = False
         self._pending_bytes = 0
         self._is_counted = False
+        self.choice: Choice | None = None  # the last one
+        self.received_ns = monotonic_ns()
+        self.chosen_ns = self.sent_ns = self.head_ns = 0  # of the last engine; 0 where it never came to it
+        self.retries = -1  # none, until there was a first
+        self.status = 0  # what the client was told, 0 when nothing
         self._ticket: Ticket | None = None  # what it holds, where requests are limited
         self._named: str | None = None  # the model for engines, where another fleet took this over
         self._degraded = b""
@@ -73,7 +80,7 @@ class Tunnel:
         self._service.tunnels.add(self)
         self._client.transport.set_protocol(self._client)
         if early:
-            self.client_said(early)
+            self._client.data_received(early)
         self._task = self._tasks.spawn(self._open(), name="tunnel")
 
     # Until the engine agrees
@@ -91,20 +98,21 @@ class Tunnel:
     async def _open(self) -> None:
         service = self._service
         model = upgrade.model(self._asked.target)
-        fleet = self._fleet = service.fleets.named(model)
+        fleet = self.fleet = service.fleets.named(model)
         if fleet is None:
             known = ", ".join(service.fleets.models) or "none yet"
             asked = (
                 "the request names no model" if model is None else f"there is no model {model[:200]!r} here"
             )
-            self._refuse(404, f"{asked}; there are: {known}", Outcome.CLIENT_ERROR, "unknown_model")
+            message = f"{asked}; there are: {known}"
+            self._refuse(Refused(404, message, "unknown_model", code="model_not_found"))
             return
         if service.admission is not None:
             got = await self._turn(fleet)
             if isinstance(got, Refused):
-                self._turned_away(got)
+                self._refuse(got)
                 return
-            fleet = self._fleet = got
+            fleet = self.fleet = got
         tried: tuple[int, ...] = ()
         while len(tried) <= service.limits.retries:
             chosen = turnstile.choose(
@@ -113,6 +121,8 @@ class Tunnel:
             if chosen is None:
                 break
             self._engine, choice = chosen
+            self.choice, self.chosen_ns = choice, monotonic_ns()
+            self.retries += 1
             self._is_charged, self._pending_bytes = True, choice.uncached_bytes
             tried += (self._engine.id,)
             try:
@@ -123,40 +133,31 @@ class Tunnel:
                 continue
             await self._answer(end, self._engine)
             return
-        self._refuse(503, f"no engine of {fleet.name} is available", Outcome.NO_ENGINE, "no_engine")
+        self._refuse(unavailable(fleet))
 
     async def _turn(self, fleet: Fleet) -> Fleet | Refused:
         """Ask admission, and wait for the turn: the fleet that takes it, or why none does."""
-        service, key = self._service, self._rules.key
+        service, key = self._service, self.ask.key
         assert service.admission is not None and key is not None
-        turn: asyncio.Future[Refused | None] = service.loop.create_future()
+        turn: asyncio.Future[refusal.Refused | None] = service.loop.create_future()
 
-        def came(_ticket: Ticket, refused: Refused | None) -> None:
+        def came(_ticket: Ticket, refused: refusal.Refused | None) -> None:
             if not turn.done():
                 turn.set_result(refused)
 
         got = service.admission.ask(
-            key, fleet.spec.model, prompt_bytes=0, body_bytes=0, priority=self._rules.priority,
+            key, fleet.spec.model, prompt_bytes=0, body_bytes=0, priority=self.ask.priority,
             at_ns=monotonic_ns(), on_turn=came,
         )  # fmt: skip
-        if isinstance(got, Refused):
-            return got
+        if isinstance(got, refusal.Refused):
+            return turnstile.turned_away(got)
         self._ticket = got
         if got.waits and (refused := await turn) is not None:
-            return refused
+            return turnstile.turned_away(refused)
         if got.fleet == fleet.spec.model:
             return fleet
         self._named, self._degraded = got.fleet, turnstile.line(got)
         return turnstile.named(service.fleets, got.fleet)
-
-    def _turned_away(self, why: Refused) -> None:
-        self._service.tallies.counts[("refused", why.reason)] += 1
-        self._connection.refuse(
-            why.status, why.type, why.message, why.reason, request=None, retry_after_s=why.retry_after_s,
-            extra=turnstile.lines(why), close=True,
-        )  # fmt: skip
-        self.ended(Outcome.LIMITED)
-        self._connection.answered(close=True)
 
     async def _ask(self, engine: Engine) -> EngineEnd:
         """Connect and send the handshake.  Raises CannotConnect."""
@@ -166,7 +167,7 @@ class Tunnel:
         end.other, self._client.other, self._end = self._client, end, end
         await lent.dial(pool, end)
         end.lent()
-        keeps = spec.api_key is None and not self._rules.hides_credential
+        keeps = spec.api_key is None and not self.ask.hides_credential
         asked = self._asked if keeps else upgrade.without_key(self._asked)
         model = self._named if spec.model is None else spec.model
         target = asked.target if model is None else upgrade.renamed(asked.target, model)
@@ -176,11 +177,12 @@ class Tunnel:
             authority=pool.authority,
             credential=None if spec.api_key is None else spec.api_key.encode(),
             peer=self._connection.peer,
-            trusted=self._rules.trusted,
-            hides_credential=self._rules.hides_credential,
+            trusted=self.ask.trusted,
+            hides_credential=self.ask.hides_credential,
         )
         if end.is_connected:
-            end.transport.write(b"%b%bx-request-id: %b\r\n\r\n" % (same, _SWITCH, self._id))
+            end.transport.write(b"%b%bx-request-id: %b\r\n\r\n" % (same, _SWITCH, self.id))
+            self.sent_ns = monotonic_ns()
         return end
 
     def _not_reached(self, engine: Engine, error: CannotConnect) -> None:
@@ -200,13 +202,16 @@ class Tunnel:
         end.abort()
         refused = end.handshake.refused
         if ending is Ending.COMPLETE and refused is not None:
-            engine.answered(monotonic_ns())
+            self.head_ns = monotonic_ns()
+            self.status = refused.status
+            engine.answered(self.head_ns)
             self._pass_on(refused, end.handshake.body)
             return
         self._service.tallies.counts[("upstream_errors", engine.name, ending.value)] += 1
         status = 504 if ending is Ending.TIMEOUT else 502
         why = f"the engine did not answer the handshake ({ending.value})"
-        self._refuse(status, why, outcome(ending, 0, None), None)
+        kind, what = f"upstream_{ending.value}", outcome(ending, 0, None)
+        self._refuse(Refused(status, why, ending.value, kind=kind, what=what), is_ours=False)
 
     def _pass_on(self, refused: ResponseHead, body: bytes) -> None:
         """The engine's answer in place of its agreement."""
@@ -214,19 +219,17 @@ class Tunnel:
             refused = self._connection.grant.over(refused)
         framing = b"" if refused.status in BODILESS_STATUS else b"Content-Length: %d\r\n" % len(body)
         framing += self._degraded
-        lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self._id)
+        lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self.id)
         self._client.transport.write(head.to_client(refused) + lines + body)
         self.ended(outcome(Ending.COMPLETE, refused.status, None))
         self._connection.answered(close=True)
 
-    def _refuse(self, status: int, message: str, what: Outcome, reason: str | None) -> None:
-        if reason is not None:
-            self._service.tallies.counts[("refused", reason)] += 1
-        kind = "invalid_request_error" if status < 500 else "upstream_error"
-        kind, wait_s = ("service_unavailable", 2) if status == 503 else (kind, None)
-        code = "model_not_found" if reason == "unknown_model" else None
-        self._connection.refuse(status, kind, message, code, request=None, retry_after_s=wait_s, close=True)
-        self.ended(what)
+    def _refuse(self, said: Refused, *, is_ours: bool = True) -> None:
+        if is_ours:
+            self._service.tallies.counts[("refused", said.reason)] += 1
+        self.status = said.status
+        self._connection.refuse(said, self.ask, close=True)
+        self.ended(said.what)
         self._connection.answered(close=True)
 
     # Once it has
@@ -234,16 +237,19 @@ class Tunnel:
     def switched(self, end: EngineEnd, agreed: ResponseHead) -> None:
         """The engine agreed: the client is told, and what either has said since goes on."""
         assert self._engine is not None
-        self._engine.answered(monotonic_ns())
+        self.head_ns = monotonic_ns()
+        self.status = 101
+        self._engine.answered(self.head_ns)
         self._service.fleets.prefilled(self._engine, self._pending_bytes)
         self._pending_bytes = 0
         self.is_open = True
         self._client.keep_alive()
         client = self._client.transport
         told = head.to_client(agreed) + self._degraded
-        client.write(b"%b%bx-request-id: %b\r\n\r\n" % (told, _SWITCH, self._id))
+        client.write(b"%b%bx-request-id: %b\r\n\r\n" % (told, _SWITCH, self.id))
         if end.handshake.rest:
             client.write(end.handshake.rest)
+            end.came_bytes = len(end.handshake.rest)
         for piece in self._early:
             end.transport.write(piece)
         if self._early_bytes > _EARLY_BYTES:
@@ -269,6 +275,14 @@ class Tunnel:
             self._end.abort()
 
     @property
+    def bytes_in(self) -> int:
+        return self._client.came_bytes
+
+    @property
+    def bytes_out(self) -> int:
+        return self._end.came_bytes if self._end is not None else 0
+
+    @property
     def engine(self) -> Engine | None:
         """The engine it has, or whose agreement it waits for."""
         return self._engine if self._is_charged else None
@@ -280,7 +294,10 @@ class Tunnel:
             return
         if self._task is not None:
             self._task.cancel()
-        self._refuse(503, "the engine was taken out before it answered", Outcome.SHUTDOWN, None)
+        message = "the engine was taken out before it answered"
+        kind, what = "service_unavailable", Outcome.SHUTDOWN
+        said = Refused(503, message, "engine_left", kind=kind, what=what, retry_after_s=1)
+        self._refuse(said, is_ours=False)
 
     def ended(self, what: Outcome) -> None:
         """One side is gone, or the engine did not agree: the books are closed, once, and the other side."""
@@ -291,9 +308,10 @@ class Tunnel:
         counts = self._service.tallies.counts
         if what is Outcome.CLIENT_GONE:
             counts[("client_gone",)] += 1
-        fleet = self._fleet.name if self._fleet is not None else "none"
-        engine = self._engine.name if self._is_charged and self._engine is not None else "none"
+        fleet = self.fleet.name if self.fleet is not None else "none"
+        engine = self.engine.name if self.engine is not None else "none"
         counts[("requests", fleet, engine, what.value)] += 1
+        access_line.tunnel(self._service.access, self, what, monotonic_ns())
         self._release()
         if self._task is not None and what is Outcome.CLIENT_GONE:
             self._task.cancel()

@@ -40,7 +40,7 @@ class Owner(Protocol):
 class End(asyncio.Protocol):
     """One connection."""
 
-    __slots__ = ("_joint", "_stalled", "is_connected", "other", "transport")
+    __slots__ = ("_joint", "_stalled", "came_bytes", "is_connected", "other", "transport")
 
     transport: asyncio.Transport
     other: "End"
@@ -49,6 +49,7 @@ class End(asyncio.Protocol):
         self._joint = joint
         self._stalled: asyncio.TimerHandle | None = None
         self.is_connected = False
+        self.came_bytes = 0  # behind the handshake
 
     def keep_alive(self) -> None:
         """Idle tunnels are the ends' own business; a peer that vanished is the kernel's to find out."""
@@ -106,6 +107,7 @@ class ClientEnd(End):
         self.is_connected = True
 
     def data_received(self, data: bytes) -> None:
+        self.came_bytes += len(data)
         self._joint.client_said(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -141,6 +143,7 @@ class EngineEnd(End):
 
     def data_received(self, data: bytes) -> None:
         if self._joint.is_open:
+            self.came_bytes += len(data)
             self.other.transport.write(data)
             return
         if self.heard.done():

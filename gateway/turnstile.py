@@ -8,7 +8,7 @@ from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
-from gateway import question
+from gateway import refused as own
 from gateway.admission.refusal import Refused
 from gateway.admission.shorten import shortened
 from gateway.admission.ticket import Ticket, Usage
@@ -149,9 +149,9 @@ def _usage(told: Told | None) -> Usage | None:
     return Usage(told.prompt_tokens, told.cached_tokens or 0, told.completion_tokens or 0)
 
 
-def turned_away(why: Refused) -> question.Refused:
-    """What admission refuses, as a relay answers it."""
-    return question.Refused(
+def turned_away(why: Refused) -> own.Refused:
+    """What admission refuses, as a client is told it."""
+    return own.Refused(
         why.status, why.message, why.reason, kind=why.type, what=Outcome.LIMITED, code=why.reason,
         retry_after_s=why.retry_after_s, extra=lines(why),
     )  # fmt: skip

@@ -129,7 +129,40 @@ def test_a_stream_cut_short_is_an_error_after_what_came(client: anthropic.Anthro
     with pytest.raises(anthropic.APIError) as raised:
         read()
     assert came and isinstance(raised.value.body, dict)
-    assert raised.value.body["error"]["type"] == "upstream_cut"
+    assert raised.value.body["type"] == "error"
+    assert raised.value.body["error"]["type"] == "api_error"
+    assert raised.value.body["error"]["code"] == "upstream_cut"
+
+
+def test_the_gateways_own_refusals_are_anthropics_errors(stage: Stage, client: anthropic.Anthropic) -> None:
+    """By their type, which is what its SDK tells of; each with the id it goes by in the log."""
+    cases: list[tuple[Any, Any, str]] = [
+        ({"model": "made-up"}, anthropic.NotFoundError, "not_found_error"),
+        ({"extra_body": {"messages": 7, "model": [1]}}, anthropic.APIStatusError, "invalid_request_error"),
+        ({"model": "dead"}, anthropic.InternalServerError, "overloaded_error"),
+    ]
+    for changed, error, kind in cases:
+        with pytest.raises(error) as raised:
+            client.messages.create(**HELLO | changed)
+        body = raised.value.body
+        assert isinstance(body, dict) and body["type"] == "error" and body["error"]["message"], body
+        assert body["error"]["type"] == kind and raised.value.type == kind, body
+        assert raised.value.request_id
+    with (
+        anthropic.Anthropic(base_url=stage.url, api_key="wrong", max_retries=0) as unknown,
+        pytest.raises(anthropic.AuthenticationError) as not_known,
+    ):
+        unknown.messages.create(**HELLO)
+    assert not_known.value.type == "authentication_error" and not_known.value.request_id
+    with pytest.raises(anthropic.NotFoundError) as uncounted:
+        client.messages.count_tokens(model="made-up", messages=HELLO["messages"])
+    assert uncounted.value.type == "not_found_error"
+
+
+def test_an_answers_id_is_where_the_sdk_looks_for_it(client: anthropic.Anthropic) -> None:
+    answered = client.messages.with_raw_response.create(**HELLO)
+    assert answered.headers["request-id"] == answered.headers["x-request-id"]
+    assert answered.parse()._request_id == answered.headers["request-id"]
 
 
 def test_leaving_a_stream_frees_the_engine(stage: Stage, client: anthropic.Anthropic) -> None:
