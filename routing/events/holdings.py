@@ -93,7 +93,7 @@ class Holdings:
     def remove(self, event: Removed) -> int:
         """Let blocks go; how many of them were not known."""
         unknown = 0
-        if event.group is not None and self._group is not None and event.group != self._group:
+        if event.group is not None and event.group != self._group:
             return unknown
         for own in event.hashes:
             slot = self._slots.get(own)

@@ -109,7 +109,7 @@ def test_what_contradicts_what_was_said_is_refused() -> None:
     assert say([3], None, [1, 2], 2, group_idx=3, kv_cache_spec_kind="full_attention") == "group"
     assert holdings.held == 2
     assert holdings.remove(Removed((1,), 3)) == 0 and holdings.remove(Removed((9,))) == 1
-    assert holdings.held == 2 - 1 or holdings.held == 2
+    assert holdings.held == 2
 
 
 def test_salt_and_lora_go_on_along_a_chain_and_are_other_blocks() -> None:
@@ -136,18 +136,21 @@ def test_salt_and_lora_go_on_along_a_chain_and_are_other_blocks() -> None:
 
 
 def test_what_vllm_published_while_it_evicted_leaves_what_it_held() -> None:
-    """60 messages with byte hashes, 117 removals and a reset at the end."""
+    """60 messages with byte hashes, 117 removals, a reset, and a block that it had twice for a while."""
     holdings = Holdings(Memory().book().open(0, 0), 1000)
-    held: set[bytes | int] = set()
+    held: Counter[int] = Counter()
+    twice = False
     for _, _, message in captured("vllm_bytes"):
         for event in decode(message).events:
             if isinstance(event, Stored):
                 assert holdings.store(event) is None
-                held |= set(event.hashes)
+                held.update(event.hashes)
+                twice = twice or 2 in held.values()
             elif isinstance(event, Removed):
                 assert holdings.remove(event) == 0
-                held -= set(event.hashes)
+                held.subtract(event.hashes)
             else:
                 holdings.clear()
                 held.clear()
-            assert holdings.held == len(held)
+            assert holdings.held == sum(1 for count in held.values() if count)
+    assert twice and holdings.held
