@@ -73,6 +73,14 @@ class Bridge:
         known = self._nodes.known(chain)
         return ends[known - 1] if known else 0
 
+    def tokens_of(self, chain: Sequence[int]) -> int | None:
+        """How many tokens a prompt has that was learned; None of any other."""
+        if not chain or self._nodes.known(chain) < len(chain):
+            return None
+        table = self._nodes.young
+        slot = table.find(chain[-1])
+        return table.tokens[slot] if table.exact[slot] else None
+
     def find(self, chain: Sequence[int], ends: Sequence[int]) -> Found | None:
         """What a prompt surely begins with; None when nothing of it was learned."""
         known = self._nodes.known(chain)

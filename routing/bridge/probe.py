@@ -1,0 +1,153 @@
+"""Which chat templates may be learned from: those that go on where the prompt before ended.
+
+An engine is asked for the token ids of short made-up conversations, each with the turn before it. What the
+earlier prompt has and the later one does not share is the template's tail: a generation prompt, an empty
+thinking block. More than `MOST_TAIL_TOKENS` says that the template rewrites what stood before: no such prompt
+is learned. Plain talk, thinking and tools' steps are told apart, since there are templates that only drop
+old thinking, or that only do so once a loop of tools has ended. The system text is long: some templates move
+it to the last user message, and with a short one that hides within the tail.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from xxhash import xxh3_64_intdigest
+
+from routing.bridge.fit import Feature
+
+MOST_TAIL_TOKENS: Final = 16
+_SYSTEM: Final = (
+    "You answer for the harbour office. Berths are given by number and tide, never by the name of a ship. "
+    "Whoever asks for a pilot is told the hour, the channel and the fee. Fees are in whole crowns; nobody is "
+    "promised a discount. When two ships want one berth, the one that was announced first has it, and the "
+    "other is told by when it will be free. Storm warnings come before everything else and are repeated. "
+    "Questions about customs go to the customs house, with its address and its opening hours. Write short "
+    "sentences. Do not guess at a tide: say that the table is missing, and for which day it is missing."
+)
+_REPLIES: Final = ("ok", "\n\nok", " ok", "")
+_THOUGHT: Final = (
+    "The ship came at nine. Berth four is free until noon, berth six is not. The tide turns at half past "
+    "ten, so the pilot has to be aboard by ten at the latest. I answer with the berth and with the hour."
+)
+_TOOLS: Final[list[dict[str, Any]]] = [
+    {
+        "type": "function",
+        "function": {
+            "name": "berth",
+            "description": "Tell whether a berth is free.",
+            "parameters": {
+                "type": "object",
+                "properties": {"number": {"type": "integer", "description": "the berth's number"}},
+                "required": ["number"],
+            },
+        },
+    }
+]
+Messages = list[dict[str, Any]]
+
+
+class Step(Struct, frozen=True):
+    """One conversation, and its next turn: two bodies for /tokenize."""
+
+    features: Feature
+    before: dict[str, Any]
+    after: dict[str, Any]
+
+
+def steps() -> list[Step]:
+    """What is asked; an engine may refuse some, which says only that nobody can use such prompts there."""
+    found: list[Step] = []
+    for system in ([{"role": "system", "content": _SYSTEM}], []):
+        for reply in _REPLIES:
+            found += _talk(Feature.NONE, system, {"role": "assistant", "content": reply})
+        thought = f"<think>\n{_THOUGHT}\n</think>\n\nok"
+        found += _talk(Feature.THINKING, system, {"role": "assistant", "content": thought})
+        said = {"role": "assistant", "content": "ok", "reasoning": _THOUGHT, "reasoning_content": _THOUGHT}
+        found += _talk(Feature.THINKING, system, said)
+        found += _loop(Feature.TOOLS, system, {"content": None})
+        found += _loop(Feature.TOOLS, system, {"content": " I look."})
+        both = Feature.TOOLS | Feature.THINKING
+        found += _loop(both, system, {"content": f"<think>\n{_THOUGHT}\n</think>\n\nI look."})
+        found += _loop(both, system, {"content": None, "reasoning": _THOUGHT, "reasoning_content": _THOUGHT})
+    return found
+
+
+def _talk(features: Feature, system: Messages, reply: dict[str, Any]) -> list[Step]:
+    first: Messages = [*system, {"role": "user", "content": "hi"}]
+    second: Messages = [*first, reply, {"role": "user", "content": "more"}]
+    third: Messages = [*second, reply, {"role": "user", "content": "end"}]
+    return [_step(features, first, second), _step(features, second, third)]
+
+
+def _loop(features: Feature, system: Messages, calling: dict[str, Any]) -> list[Step]:
+    """A question, two steps with a tool, the answer, and the next question."""
+    first: Messages = [*system, {"role": "user", "content": "Is berth four free?"}]
+    second = [*first, *_called("call00001", 4, calling)]
+    third = [*second, *_called("call00002", 6, calling)]
+    done: Messages = [{"role": "assistant", "content": "Both are."}, {"role": "user", "content": "Thanks."}]
+    return [
+        _step(features, first, second, _TOOLS),
+        _step(features, second, third, _TOOLS),
+        _step(features, third, [*third, *done], _TOOLS),
+    ]
+
+
+def _called(id: str, berth: int, calling: dict[str, Any]) -> Messages:
+    function = {"name": "berth", "arguments": f'{{"number": {berth}}}'}
+    call = {"id": id, "type": "function", "function": function}
+    return [
+        {"role": "assistant", **calling, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": id, "content": "It is free until noon."},
+    ]
+
+
+def _step(
+    features: Feature, before: Messages, after: Messages, tools: list[dict[str, Any]] | None = None
+) -> Step:
+    rest: dict[str, Any] = {} if tools is None else {"tools": tools}
+    return Step(features, {"messages": before, **rest}, {"messages": after, **rest})
+
+
+class Probed(Struct, frozen=True):
+    """What a template was found to do: its tail with each kind of prompt, a name for all it wrote."""
+
+    tails: Mapping[Feature, int]
+    print: int
+
+    def may_learn(self, features: Feature) -> bool:
+        """Whether prompts with these features go on where the one before ended."""
+        return self._tail(Feature.NONE) <= MOST_TAIL_TOKENS and self._tail(features) <= MOST_TAIL_TOKENS
+
+    @property
+    def tail_tokens(self) -> int:
+        """By how much a promise is less than the prompt: the longest tail of those that may be learned."""
+        return max((tail for tail in self.tails.values() if tail <= MOST_TAIL_TOKENS), default=0)
+
+    def _tail(self, features: Feature) -> int:
+        tails = [tail for kind, tail in self.tails.items() if kind & features == kind]
+        return max(tails, default=0)
+
+
+def probed(
+    asked: Sequence[Step], ids: Sequence[tuple[Sequence[int] | None, Sequence[int] | None]]
+) -> Probed | None:
+    """What the answers to `asked` say; None in `ids` is a refusal. None when no plain step was answered."""
+    tails: dict[Feature, int] = {}
+    prints = 0
+    for step, (before, after) in zip(asked, ids, strict=True):
+        if not before or not after:
+            continue
+        tail = len(before) - _common(before, after)
+        tails[step.features] = max(tails.get(step.features, 0), tail)
+        prints = xxh3_64_intdigest(repr((before, after)).encode(), prints)
+    return Probed(tails, prints) if Feature.NONE in tails else None
+
+
+def _common(one: Sequence[int], other: Sequence[int]) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

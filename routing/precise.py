@@ -1,0 +1,143 @@
+"""What engines are known to hold of a prompt: which blocks its text becomes, and who has those by its events.
+
+Only of engines whose events are complete (`routing.events.known`), and of prompts of which something was
+learned (`routing.bridge`). Beyond what was learned nothing is claimed, and while too much was foretold too
+high (`routing.bridge.accuracy`) nothing is at all: then the memory of what was sent speaks.
+"""
+
+from array import array
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from routing.bridge.accuracy import Accuracy
+from routing.bridge.learner import DEFAULT_LINKS, Bridge
+from routing.events.known import KnownBlocks
+from routing.types import Prompt
+
+_MOST_PENDING: Final = 1 << 14
+_MOST_SIZES: Final = 4
+_RESTLESS: Final = 3
+"""So many new epochs within `_RESTLESS_PROMPTS` prompts: this is no date that changed."""
+_RESTLESS_PROMPTS: Final = 256
+_NOTHING: Final[Mapping[int, int]] = {}
+
+
+class Precise:
+    """`routing.policy.Residency` for one fleet. One `Bridge` for each block size among its engines."""
+
+    def __init__(self, known: KnownBlocks, most_links: int = DEFAULT_LINKS) -> None:
+        self._known = known
+        self._most_links = most_links
+        self._bridges: dict[int, Bridge] = {}
+        self._tail_tokens = 0
+        self._epochs_at: list[int] = []  # by `learned`, when new epochs began
+        self.accuracy = Accuracy()
+        self.unlearned = 0
+        """Answers to prompts of which nothing was known."""
+        # What was foretold of prompts that run: (last link, engine) -> (tokens, tokens a block).
+        self._pending: OrderedDict[tuple[int, int], tuple[int, int]] = OrderedDict()
+        self._asked: Prompt | None = None
+        self._foretold: dict[int, tuple[int, int]] = {}
+        self._known_bytes = 0
+
+    @property
+    def block_sizes(self) -> tuple[int, ...]:
+        """The sizes for which prompts are to be learned."""
+        return tuple(self._bridges)
+
+    @property
+    def bridges(self) -> Mapping[int, Bridge]:
+        """What was learned, by block size."""
+        return self._bridges
+
+    @property
+    def is_restless(self) -> bool:
+        """New epochs came so often that what is learned is not to be believed."""
+        at = self._epochs_at
+        return len(at) >= _RESTLESS and self._learned - at[-_RESTLESS] <= _RESTLESS_PROMPTS
+
+    @property
+    def _learned(self) -> int:
+        return max((bridge.learned for bridge in self._bridges.values()), default=0)
+
+    def look(self) -> None:
+        """See which block sizes there are; about once a second."""
+        sizes = set(self._known.block_sizes().values())
+        for size in sorted(sizes - self._bridges.keys()):
+            if len(self._bridges) < _MOST_SIZES:
+                self._bridges[size] = Bridge(size, self._tail_tokens, self._most_links)
+
+    def held(self, prompt: Prompt) -> Mapping[int, int]:
+        """As `Residency.held`."""
+        self._asked, self._foretold = prompt, {}
+        chain, ends = prompt.chain, prompt.ends
+        if not chain:
+            return _NOTHING
+        held: dict[int, int] = {}
+        least = ends[-1]
+        for size, bridge in self._bridges.items():
+            found = bridge.find(chain, ends)
+            if found is None:
+                least = 0
+                continue
+            least = min(least, found.text_bytes)
+            for engine, count in self._known.match(found.blocks, size).items():
+                tokens = count * size
+                self._foretold[engine] = tokens, size
+                held[engine] = tokens * found.text_bytes // max(1, found.tokens)
+        self._known_bytes = least
+        return held if self.accuracy.is_trusted and not self.is_restless else _NOTHING
+
+    def sent(self, prompt: Prompt, engine: int) -> int:
+        """The prompt that was last asked about goes to `engine`: bytes of it that were not learned yet.
+
+        To be called once `held` was, with nothing in between; else it says 0.
+        """
+        if prompt is not self._asked or not prompt.chain or not self._bridges:
+            return 0
+        foretold = self._foretold.get(engine)
+        if foretold is not None:
+            pending = self._pending
+            pending[prompt.chain[-1], engine] = foretold
+            if len(pending) > _MOST_PENDING:
+                pending.popitem(last=False)
+        self._asked = None
+        return prompt.ends[-1] - self._known_bytes
+
+    def answered(
+        self, prompt: Prompt, engine: int, prompt_tokens: int | None, cached_tokens: int | None
+    ) -> None:
+        """What the engine says of the prompt in its answer."""
+        if not prompt.chain or not self._bridges:
+            return
+        foretold = self._pending.pop((prompt.chain[-1], engine), None)
+        if foretold is None:
+            self.unlearned += 1
+        elif cached_tokens is not None:
+            self.accuracy.told(foretold[0], cached_tokens, foretold[1])
+        if prompt_tokens is not None:
+            for bridge in self._bridges.values():
+                learned = bridge.tokens_of(prompt.chain)
+                if learned is not None:
+                    self.accuracy.measured(learned, prompt_tokens)
+
+    def learn(
+        self,
+        chain: Sequence[int],
+        ends: Sequence[int],
+        tokens: int,
+        blocks: Mapping[int, "array[int]"],
+        front_bytes: int,
+    ) -> None:
+        """Take in a prompt: its text chain, how many tokens it has, and their block chain by block size."""
+        for size, bridge in self._bridges.items():
+            if size in blocks and not bridge.learn(chain, ends, tokens, blocks[size], front_bytes):
+                self._epochs_at = [*self._epochs_at[1 - _RESTLESS :], self._learned]
+
+    def renew(self, tail_tokens: int) -> None:
+        """The probe found another template than before: all is learned anew."""
+        self._tail_tokens = tail_tokens
+        for bridge in self._bridges.values():
+            bridge.tail_tokens = tail_tokens
+            bridge.forget()
