@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xxhash import xxh3_64_intdigest
 
 from routing import policies
 from routing.policy import Policy
@@ -35,6 +36,12 @@ def build(name: str) -> Policy:
 def prompt_of(steps: list[int]) -> Prompt:
     ends = tuple(sum(steps[: n + 1]) for n in range(len(steps)))
     return Prompt("m", tuple(range(len(ends))), ends, 1, 0, True, None)
+
+
+def conversation(n: int) -> Prompt:
+    """One that has nothing in common with those of other numbers."""
+    link = xxh3_64_intdigest(n.to_bytes(8, "little"))
+    return Prompt("m", (link,), (100,), link, 0, True, None, session=link)
 
 
 def test_there_are_policies() -> None:
@@ -111,13 +118,13 @@ def test_equal_engines_are_chosen_equally_often(name: str) -> None:
     engines = [EngineLoad(n, 3, 100) for n in (7, 2, 5, 9)]
     policy, rng = build(name), Random(1)
     counts = dict.fromkeys((7, 2, 5, 9), 0)
-    for _ in range(4000):
-        counts[policy.choose(prompt_of([100]), engines, {}, rng).engine] += 1
+    for n in range(4000):
+        counts[policy.choose(conversation(n), engines, {}, rng).engine] += 1
     assert all(850 < count < 1150 for count in counts.values())
 
 
 @every_policy
 def test_of_many_first_choices_no_engine_is_favoured(name: str) -> None:
     engines = [EngineLoad(n, 0, 0) for n in range(4)]
-    firsts = [build(name).choose(prompt_of([100]), engines, {}, Random(seed)).engine for seed in range(2000)]
+    firsts = [build(name).choose(conversation(n), engines, {}, Random(n)).engine for n in range(2000)]
     assert all(400 < firsts.count(n) < 600 for n in range(4))
