@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from config import document, environment, keys_file
+from config import beside, document, environment, keys_file
 from config.complaint import Complaint, Path
 from config.complaint import ConfigError as ConfigError
 from config.document import Document
@@ -43,7 +43,7 @@ def load(path: FilePath | str | None, env: Mapping[str, str], overrides: Mapping
         complaints += [c for c in more if not any(c.path[:n] in told for n in range(len(c.path) + 1))]
     if complaints:
         raise ConfigError(_by_line(complaints))
-    return config
+    return config if path is None else beside.placed(config, Document(settings, origins), FilePath(path))
 
 
 def _add_environment(
