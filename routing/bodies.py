@@ -31,6 +31,8 @@ class Head(Struct, gc=False):
     cache_salt: Raw = Raw()
     extra_key: Raw = Raw()  # SGLang's salt
     lora_path: Raw = Raw()
+    add_special_tokens: Raw = Raw()
+    truncate_prompt_tokens: Raw = Raw()
 
 
 class Chat(Head, gc=False):
@@ -45,6 +47,10 @@ class Chat(Head, gc=False):
     chat_template_kwargs: Raw = Raw()
     reasoning_effort: Raw = Raw()
     thinking: Raw = Raw()
+    tool_choice: Raw = Raw()
+    add_generation_prompt: Raw = Raw()
+    continue_final_message: Raw = Raw()
+    mm_processor_kwargs: Raw = Raw()
     max_tokens: Raw = Raw()
     max_completion_tokens: Raw = Raw()
 

@@ -79,10 +79,17 @@ def _anthropic(body: bytes | memoryview, key: bytes) -> Prompt:
 
 def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
     front = b""
-    if asked.reasoning_effort or asked.thinking or asked.chat_template or asked.chat_template_kwargs:
-        front = named(b"reasoning_effort", asked.reasoning_effort) + named(b"thinking", asked.thinking)
-        front += named(b"chat_template", asked.chat_template)
-        front += named(b"chat_template_kwargs", asked.chat_template_kwargs)
+    if (
+        asked.reasoning_effort
+        or asked.thinking
+        or asked.chat_template
+        or asked.chat_template_kwargs
+        or asked.tool_choice
+        or asked.add_generation_prompt
+        or asked.continue_final_message
+        or asked.mm_processor_kwargs
+    ):
+        front = _shape(asked)
     chain = Chain(_head(asked, kind) + front, key)
     add = chain.add
     if asked.tools or asked.functions or asked.documents:
@@ -99,6 +106,18 @@ def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
         elif root is None and said.role == "user":
             root = chain.link
     return _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
+
+
+def _shape(asked: bodies.Chat) -> bytes:
+    """What else the template is told, or is told of how the prompt ends."""
+    shape = named(b"reasoning_effort", asked.reasoning_effort) + named(b"thinking", asked.thinking)
+    shape += named(b"chat_template", asked.chat_template)
+    shape += named(b"chat_template_kwargs", asked.chat_template_kwargs)
+    if asked.tool_choice and bytes(asked.tool_choice) != b'"auto"':  # which is what it is when left out
+        shape += named(b"tool_choice", asked.tool_choice)
+    shape += named(b"add_generation_prompt", asked.add_generation_prompt)
+    shape += named(b"continue_final_message", asked.continue_final_message)
+    return shape + named(b"mm_processor_kwargs", asked.mm_processor_kwargs)
 
 
 def _responses(body: bytes | memoryview, key: bytes) -> Prompt:
@@ -177,9 +196,17 @@ def _as_it_is(body: bytes | memoryview, key: bytes) -> Prompt:
 def _head(asked: bodies.Head, kind: bytes) -> bytes:
     model = asked.model
     head = kind if model is None else b"%b\xf9%b" % (kind, model.encode())
-    if asked.cache_salt or asked.extra_key or asked.lora_path:
+    if (
+        asked.cache_salt
+        or asked.extra_key
+        or asked.lora_path
+        or asked.add_special_tokens
+        or asked.truncate_prompt_tokens
+    ):
         head += named(b"cache_salt", asked.cache_salt) + named(b"extra_key", asked.extra_key)
         head += named(b"lora_path", asked.lora_path)
+        head += named(b"add_special_tokens", asked.add_special_tokens)
+        head += named(b"truncate_prompt_tokens", asked.truncate_prompt_tokens)
     return head
 
 
@@ -203,9 +230,9 @@ def _is_true(raw: Raw) -> bool:
 
 def _count(raw: Raw) -> int | None:
     """A number of tokens; None where the JSON is none."""
-    value = bytes(raw).strip(b'"')
+    value = bytes(raw)
     try:
-        number = int(value) if value.isdigit() else int(float(value))
+        number = int(value) if value.isdigit() else int(float(value.strip(b'"')))
     except (ValueError, OverflowError):
         return None
     return number if 0 <= number <= _MOST_TOKENS else None
