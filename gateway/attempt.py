@@ -216,12 +216,16 @@ class Attempt:
         if timer is not None:
             timer.cancel()
 
-    def ended(self, ending: Ending, at_ns: int) -> None:
-        """The one place where an attempt's load is released and its ending counted."""
+    def _let_go(self) -> None:
+        """The one place where its load is released."""
         self._stop_timer()
+        self._service.active.discard(self)
+        self._service.fleets.released(self.engine, self._pending_bytes)
+
+    def ended(self, ending: Ending, at_ns: int) -> None:
+        """The one place where an attempt's ending is counted, and what follows is decided."""
         service, relay, engine = self._service, self._relay, self.engine
-        service.active.discard(self)
-        service.fleets.released(engine, self._pending_bytes)
+        self._let_go()
         if self.replaced:
             relay.try_another(self.replaced)
             return

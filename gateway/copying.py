@@ -14,6 +14,8 @@ def offered(relay: "Relay", lane: LaneLink, sent_ns: int) -> Copy | None:
     ask, prompt, body, fleet = relay.ask, relay.prompt, relay.body, relay.fleet
     if prompt is None or body is None or fleet is None or ask.is_copy:
         return None
+    if relay.legs is not None and not relay.legs.is_first:
+        return relay.copy  # it was offered with the first leg, as its client sent it
     headers = ask.head.headers
     if relay.packed is not None:
         headers, body = decode_body.plain(ask.head).headers, relay.packed.body

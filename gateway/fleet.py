@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from random import random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway import outlier
 from gateway.loads import LoadRow, LoadTable
@@ -11,6 +11,9 @@ from gateway.outlier import Reason, Standing, State
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
+
+if TYPE_CHECKING:
+    from gateway.split.roles import Roles
 
 # Several workers: what the others do is looked up at most this often; what this one does is seen at once.
 _LOOKED_S: Final = 0.001
@@ -162,6 +165,7 @@ class Fleet:
         self.router = router
         self.seconds = Seconds()
         self.looked_s = -1.0  # when other workers' loads were last looked at
+        self.split: Roles | None = None  # where engines have roles
 
     @property
     def engines(self) -> tuple[Engine, ...]:
@@ -175,6 +179,8 @@ class Fleet:
     def changed(self) -> None:
         """Its engines are others, or others of them may be chosen."""
         self._ready = None
+        if self.split is not None:
+            self.split.changed()
 
     def ready(self) -> Crowd:
         """The engines that may be chosen now."""
@@ -185,6 +191,12 @@ class Fleet:
             ready = self._ready = Crowd(loads, busy)
             self.loads = list(loads.values())
         return ready
+
+    def has_other(self, without: Collection[int]) -> bool:
+        """Whether a request may yet be served by engines that are not among `without`."""
+        if self.split is not None:
+            return self.split.has_other(without)
+        return any(engine.up and engine.id not in without for engine in self._engines)
 
     @property
     def is_up(self) -> bool:

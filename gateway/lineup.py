@@ -16,8 +16,10 @@ from config import plugins
 from gateway.fleet import Engine, Fleet, Fleets
 from gateway.health import Health
 from gateway.loads import LoadRow, LoadTable
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SplitSpec
+from gateway.split.roles import Roles
 from routing.index import PrefixIndex
+from routing.policy import Policy
 from routing.router import Router
 from wire.tasks import Tasks
 from wire.upstream import Pool
@@ -80,6 +82,7 @@ class Lineup:
         Raises what a policy raises that cannot be built; then nothing has changed.
         """
         policies = [plugins.build(routing.policies, spec.policy, dict(spec.params)) for spec in fleets]
+        decoders = [_decode_policy(spec.split) for spec in fleets]
         until_ns = now_ns + int(limits.leaving_s * 1e9)
         self._free_numbers(fleets, until_ns)
         for pool in self._pools.values():
@@ -101,6 +104,8 @@ class Lineup:
             for id, engine in had.items():
                 if id not in stay:
                     self._take_out(fleet, engine, until_ns)
+        for fleet, decoder in zip(renewed, decoders, strict=True):
+            fleet.split = self._roles(fleet, decoder)
         for model in self._fleets.keys() - {spec.model for spec in fleets}:
             fleet = self._fleets.pop(model)
             for engine in fleet.engines:
@@ -132,6 +137,14 @@ class Lineup:
             fleet.router = Router(policy, self._indexes[spec.model], Random(secrets.randbits(64)))
         fleet.spec = spec
         return fleet
+
+    def _roles(self, fleet: Fleet, decoder: Policy | None) -> Roles | None:
+        """Who does what, anew for each configuration; what is remembered of prompts stays."""
+        split = fleet.spec.split
+        if split is None or decoder is None:
+            return None
+        index, rng = self._indexes[fleet.spec.model], Random(secrets.randbits(64))
+        return Roles(fleet, split, decoder, index, rng)
 
     def _added(self, spec: EngineSpec, fleet: Fleet, limits: LimitsSpec, *, up: bool) -> Engine:
         engine = Engine(spec, up=up)
@@ -177,3 +190,10 @@ class Lineup:
         """Close all pools."""
         for pool in self.pools.values():
             pool.close()
+
+
+def _decode_policy(split: SplitSpec | None) -> Policy | None:
+    if split is None:
+        return None
+    policy: Policy = plugins.build(routing.policies, split.policy, dict(split.params))
+    return policy

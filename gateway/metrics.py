@@ -31,7 +31,7 @@ REASONS = (
     "rate",
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
     "bad_files", "renewed", *LIMITED,
-    "both", "dropped", "no_kv", "no_prefill", "sequences", "short", "unread",
+    "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from gateway.again import Again
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
-from gateway.failure import failure, stopping, too_large, unavailable
+from gateway.failure import failure, stopping, too_large
 from gateway.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
@@ -22,11 +22,14 @@ from gateway.passing import Passing
 from gateway.refused import Refused
 from gateway.reply import Reply
 from gateway.service import Service
+from gateway.split import legs as split
+from gateway.turnstile import NO_PROMPT
 from routing.types import Choice, Prompt
 from wire.exchange import Ending
 
 if TYPE_CHECKING:
     from gateway.server import Connection
+    from gateway.split.legs import Legs
 
 
 class Relay:
@@ -36,12 +39,10 @@ class Relay:
         "_again",
         "_attempt",
         "_client",
-        "_named",
         "_passing",
         "_pieces",
         "_service",
         "_stale_again",
-        "_tried",
         "ask",
         "began",
         "body",
@@ -52,22 +53,18 @@ class Relay:
         "head",
         "id",
         "is_closed",
+        "legs",
+        "named",
         "packed",
         "prompt",
         "received_ns",
         "reply",
         "status",
         "ticket",
+        "tried",
     )
 
-    def __init__(
-        self,
-        service: Service,
-        client: "Connection",
-        ask: Ask,
-        received_ns: int,
-        id: bytes,
-    ) -> None:
+    def __init__(self, service: Service, client: "Connection", ask: Ask, received_ns: int, id: bytes) -> None:
         self._service = service
         self._client = client
         self.ask = ask
@@ -79,6 +76,7 @@ class Relay:
         self.fleet: Fleet | None = None
         self.copy: Copy | None = None
         self.reply = Reply(client, ask, id)
+        self.legs: Legs | None = None  # where two engines make one answer
         self.ticket: Ticket | None = None  # what it holds, where requests are limited
         self.began = False  # something of an answer itself, not only comments, was given to the client
         self.is_closed = False
@@ -89,10 +87,10 @@ class Relay:
         self._pieces: list[bytes] = []  # of the body, until it is whole or goes by
         self._passing: Passing | None = None  # a body that goes by unread
         self.body_bytes = 0  # as many as came
-        self._tried: tuple[int, ...] = ()
+        self.tried: tuple[int, ...] = ()
         self._stale_again = True
         self.packed: Decoded | None = None  # what a compressed body is, as far as it is read
-        self._named: str | None = None  # the model for engines, where another fleet took this over
+        self.named: str | None = None  # the model for engines, where another fleet took this over
 
     @property
     def upload(self) -> tuple[int, int]:
@@ -224,40 +222,43 @@ class Relay:
     def _find_fleet(self, model: str | None) -> None:
         self.fleet = question.fleet_of(model, self._service)
         if self.ask.is_opened:
-            self._tried = question.barred(self.ask, self.fleet)
+            self.tried = question.barred(self.ask, self.fleet)
 
     def moved(self, fleet: Fleet) -> None:
         """Another fleet takes it over, whose engines know another model."""
         self.fleet = fleet
-        self._named = fleet.spec.model
+        self.named = fleet.spec.model
 
     def dispatch(self) -> None:
         """Choose an engine and send the request, or as much as came of one whose body goes by."""
         service, fleet = self._service, self.fleet
         assert fleet is not None
-        at_s, prompt, ticket = self.received_ns / 1e9, self.prompt or _NO_PROMPT, self.ticket
-        chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
-        if chosen is None and self._again is not None:
-            # Who was left to be tried has gone meanwhile: better one that was tried than nobody.
-            self._tried = question.barred(self.ask, fleet) if self.ask.is_opened else ()
-            chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self._tried)
-        if chosen is None:
-            self.refuse(unavailable(fleet))
+        if fleet.split is not None:
+            split.dispatch(self, service, fleet.split)
             return
-        engine, choice = chosen
-        self._send(engine, choice)
+        at_s, prompt, ticket = self.received_ns / 1e9, self.prompt or NO_PROMPT, self.ticket
+        chosen = turnstile.choose(ticket, service.fleets, fleet, prompt, at_s, self.tried)
+        if chosen is None:
+            chosen = turnstile.choose_again(self, service.fleets, fleet, at_s)
+        if chosen is not None:
+            self.send(*chosen)
 
-    def _send(self, engine: Engine, choice: Choice, *, fresh: bool = False) -> None:
-        service, spec, passing = self._service, engine.spec, self._passing
+    def send(self, engine: Engine, choice: Choice, *, fresh: bool = False) -> None:
+        """Send it, or the leg of it that is due, to an engine that is charged with it already."""
+        service, spec, passing, legs = self._service, engine.spec, self._passing, self.legs
         pool = service.pools[engine.id]
         if passing is None:
             assert self.body is not None
-            data = outgoing.whole(self.ask, self.body, self.packed, spec, pool, self.id, self._named)
+            body, packed = (self.body, self.packed) if legs is None else legs.body(self)
+            data = outgoing.whole(self.ask, body, packed, spec, pool, self.id, self.named)
         else:
-            data = outgoing.begun(self.ask, passing.start, spec, pool, self.id, self._named)
-        attempt = Attempt(self, service, engine, choice)
+            data = outgoing.begun(self.ask, passing.start, spec, pool, self.id, self.named)
+        if legs is None:
+            attempt = Attempt(self, service, engine, choice)
+        else:
+            attempt = legs.attempt(self, engine, choice)
         self._attempt = attempt
-        self._tried += (engine.id,)
+        self.tried += (engine.id,)
         attempt.exchange = pool.send(
             data,
             attempt,
@@ -272,7 +273,7 @@ class Relay:
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
-        if service.lane.experiments and self._again is None and self._stale_again and self._named is None:
+        if service.lane.experiments and self._again is None and self._stale_again and self.named is None:
             self.copy = copying.offered(self, service.lane, attempt.sent_ns)
 
     # What attempts tell
@@ -293,12 +294,12 @@ class Relay:
         again = self._again
         if again is None:
             again = self._again = Again(self._service)
-        without = self._tried if self.ticket is None else (*self._tried, *self.ticket.full())
-        another = any(engine.up and engine.id not in without for engine in self.fleet.engines)
+        without = self.tried if self.ticket is None else (*self.tried, *self.ticket.full())
+        another = self.fleet.has_other(without)
         if not again.may(why, at_ns, retry_after, another=another):
             return False
         if not another:
-            self._tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
+            self.tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
         return True
 
     def try_another(self, reason: str) -> None:
@@ -321,9 +322,17 @@ class Relay:
             return False
         self._stale_again = False
         self._service.tallies.counts[("retries", "idle_race")] += 1
-        choice = self._service.fleets.charge(engine, self.prompt or _NO_PROMPT)
-        self._send(engine, choice, fresh=True)
+        if self.legs is None:
+            self.send(engine, self._service.fleets.charge(engine, self.prompt or NO_PROMPT), fresh=True)
+        else:
+            self.legs.afresh(self, engine)
         return True
+
+    def over_to(self, attempt: Attempt | None, innocent: int) -> None:
+        """That attempt answers from now on, if any; the engine of the one before may be asked again."""
+        self._attempt = attempt
+        tried = tuple(id for id in self.tried if id != innocent)
+        self.tried = tried if attempt is None else (*tried, attempt.engine.id)
 
     def finished(self, attempt: Attempt, what: Outcome, at_ns: int) -> None:
         """The answer is whole."""
@@ -385,6 +394,3 @@ class Relay:
             is_answered = attempt is not None and attempt.token_ns > 0 and attempt.status < 400
             told = None if attempt is None else attempt.usage
             turnstile.ended(ticket, what, answered=is_answered, told=told)
-
-
-_NO_PROMPT = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)

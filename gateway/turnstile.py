@@ -8,10 +8,12 @@ from dataclasses import replace
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
+from gateway import question
 from gateway import refused as own
 from gateway.admission.refusal import Refused
 from gateway.admission.shorten import shortened
 from gateway.admission.ticket import Ticket, Usage
+from gateway.failure import unavailable
 from gateway.fleet import Engine, Fleets
 from gateway.outcome import Outcome
 from gateway.usage import Usage as Told
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
     from gateway.service import Service
 
+NO_PROMPT: Final = Prompt(model=None, chain=(), ends=(), root=0, turns=0, stream=False, max_tokens=None)
 _NO_TOKENS: Final = Usage(0, 0, 0)
 # Refused for what it was: it counts as a request, and no engine has read it.
 _FAULTY: Final = frozenset({Outcome.CLIENT_ERROR, Outcome.TOO_LARGE})
@@ -118,12 +121,31 @@ def choose(
         return fleets.choose(fleet, prompt, at_s, tried)
     without = (*tried, *ticket.full())
     while (chosen := fleets.choose(fleet, prompt, at_s, without)) is not None:
-        engine, choice = chosen
+        engine, _ = chosen
         if ticket.sit(engine.id):
             return chosen
-        fleets.released(engine, choice.uncached_bytes)  # another worker was first
+        give_back(fleets, chosen)  # another worker was first
         without = (*without, engine.id)
     return None
+
+
+def give_back(fleets: Fleets, chosen: tuple[Engine, Choice]) -> None:
+    """An engine that was chosen, and is not asked after all."""
+    engine, choice = chosen
+    fleets.released(engine, choice.uncached_bytes)
+
+
+def choose_again(relay: "Relay", fleets: Fleets, fleet: "Fleet", at_s: float) -> tuple[Engine, Choice] | None:
+    """Where nobody was left to choose; None: nor is there anybody now, and the client was told."""
+    chosen = None
+    if relay.retries:
+        # Who was left to be tried has gone meanwhile: better one that was tried than nobody.
+        relay.tried = question.barred(relay.ask, fleet) if relay.ask.is_opened else ()
+        chosen = choose(relay.ticket, fleets, fleet, relay.prompt or NO_PROMPT, at_s, relay.tried)
+    if chosen is None:
+        assert relay.fleet is not None
+        relay.refuse(unavailable(relay.fleet))
+    return chosen
 
 
 def ended(ticket: Ticket, what: Outcome, *, answered: bool, told: Told | None) -> None:
