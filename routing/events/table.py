@@ -23,9 +23,9 @@ def words_for(bits: int, mask_words: int) -> int:
 
 
 def bits_for(names: int) -> int:
-    """So many bits that `names` take at most half of what is FULL."""
+    """So many bits that a table of `names` has room to grow: at most a third is taken."""
     bits = LEAST_BITS
-    while names > (FULL / 2) * (1 << bits):
+    while names > (FULL * 0.6) * (1 << bits):
         bits += 1
     return bits
 
