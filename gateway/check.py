@@ -22,6 +22,7 @@ class Asked:
     """One engine of the config: its role, whom to ask, what the config says of it.
 
     `models` are the names requests may come with, `model` the one the engine is sent instead.
+    `is_asked_as_us`: it never sees a client's own key.
     """
 
     role: str
@@ -29,12 +30,14 @@ class Asked:
     kind: str
     model: str | None
     models: tuple[str, ...]
+    is_asked_as_us: bool
 
 
 def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
     """Ask every engine, print a paragraph for each, and give the exit status.
 
-    0 when all can be reached, 1 when one cannot, 2 when clients' TLS cannot be served.
+    0 when all can be reached, 1 when one cannot or refuses the key it is asked with, 2 when clients' TLS
+    cannot be served.
     """
     stream = sys.stdout if out is None else out
     try:
@@ -51,12 +54,24 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
         stream.write("  not asked: they are looked up when the gateway runs\n\n")
     unreached = sum(answer.error is not None for answer in heard)
+    refusing = sum(refuses(one, answer) for one, answer in zip(asked, heard, strict=True))
     engines = f"{len(asked)} engine{'s' if len(asked) != 1 else ''}"
     if not asked:
         stream.write("no engine to ask: all are looked up\n")
     else:
-        stream.write(f"{engines}: {'all reachable' if not unreached else f'{unreached} not reachable'}\n")
-    return 1 if unreached else 0
+        said = f"{unreached} not reachable" if unreached else "all reachable"
+        said += f", {refusing} of them refusing the api_key" if refusing else ""
+        stream.write(f"{engines}: {said}\n")
+    return 1 if unreached or refusing else 0
+
+
+def refuses(asked: Asked, heard: Heard) -> bool:
+    """Whether it will turn requests away for the key they come with, or for want of one.
+
+    Without an `api_key` clients' own keys reach production, and are between them and the engine.
+    """
+    status, _body = heard.answers.get(_MODELS, (0, ""))
+    return status in _REFUSED and asked.is_asked_as_us
 
 
 def everyone(config: Config) -> Iterator[Asked]:
@@ -65,9 +80,9 @@ def everyone(config: Config) -> Iterator[Asked]:
         names = (*(() if fleet.model is None else (fleet.model,)), *fleet.loras)
         for engine in fleet.engines:
             role = f"fleet {fleet.model or '(any model)'}"
-            yield Asked(
-                role, _place(engine.url, engine, engine.tls or fleet.tls), engine.kind, engine.model, names
-            )
+            place = _place(engine.url, engine, engine.tls or fleet.tls)
+            ours = bool(config.keys) or engine.api_key is not None
+            yield Asked(role, place, engine.kind, engine.model, names, ours)
     for experiment in config.experiments:
         fleet = config.fleet_of(experiment)
         names = () if fleet.model is None else (fleet.model,)
@@ -78,10 +93,11 @@ def everyone(config: Config) -> Iterator[Asked]:
             "auto",
             control.model,
             names,
+            True,
         )
         for arm in experiment.candidates:
             role = f"{experiment.name}: candidate {arm.name}"
-            yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names)
+            yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names, True)
 
 
 def paragraph(asked: Asked, heard: Heard) -> list[str]:
@@ -102,7 +118,7 @@ def paragraph(asked: Asked, heard: Heard) -> list[str]:
 def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
     """What keeps Shadowlane from its best at this engine, each with what to do."""
     statuses = {status for status, _body in heard.answers.values()}
-    if 401 in statuses or 403 in statuses:
+    if not _REFUSED.isdisjoint(statuses):
         keyless = asked.place.api_key is None
         yield "a key: set api_key" if keyless else "a valid api_key: it refused this one"
     if asked.kind not in ("auto", found.kind):
@@ -123,6 +139,8 @@ def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
         yield f"metrics{flag}"
 
 
+_MODELS = "/v1/models"
+_REFUSED = frozenset({401, 403})
 _CACHED_TOKENS_FLAG = {"vllm": "--enable-prompt-tokens-details", "sglang": "--enable-cache-report"}
 
 

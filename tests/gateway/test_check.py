@@ -133,12 +133,37 @@ def test_a_key_that_is_needed_is_asked_for_and_one_that_is_given_is_used_and_nev
     def keyed(key: str) -> Callable[[Mapping[str, str]], Any]:
         return lambda urls: {"fleets": [{"engines": [{"url": urls["e"], "api_key": key}]}]}
 
-    _, text = checked(engine, keyed("sk-wrong"))
-    assert "it refused this one" in text
+    status, text = checked(engine, keyed("sk-wrong"))
+    assert (status, "it refused this one" in text) == (1, True)
+    assert "1 engine: all reachable, 1 of them refusing the api_key" in text
     assert "sk-" not in text
-    _, text = checked(engine, keyed("sk-right"))
-    assert "reachable: vllm 0.32.0" in text
+    status, text = checked(engine, keyed("sk-right"))
+    assert (status, "reachable: vllm 0.32.0" in text) == (0, True)
     assert "key" not in text
+
+
+def test_an_engine_that_needs_a_key_and_is_never_shown_a_clients_is_failure() -> None:
+    """Copies have no key but the arm's own, and where the gateway knows keys engines do not hear of them."""
+    engines = {
+        "open": (recorded("vllm"), None),
+        "arm": (recorded("vllm"), None),
+        "shut": (recorded("vllm"), "k"),
+    }
+
+    def mirrored(urls: Mapping[str, str]) -> Any:
+        arms = {"control": {"engine": urls["arm"]}, "candidates": [{"name": "x", "engine": urls["shut"]}]}
+        return {"fleets": [{"engines": [urls["open"]]}], "experiments": [{"name": "t", **arms}]}
+
+    def keyed(urls: Mapping[str, str]) -> Any:
+        return {
+            "fleets": [{"engines": [urls["shut"]]}],
+            "keys": [{"name": "a", "hash": "sha256:" + "a" * 64}],
+        }
+
+    for settings in (mirrored, keyed):
+        status, text = checked(engines, settings)
+        assert (status, "missing: a key: set api_key" in text) == (1, True)
+        assert "1 of them refusing the api_key" in text
 
 
 def test_a_server_that_accepts_and_says_nothing_is_told_within_the_time_given() -> None:
