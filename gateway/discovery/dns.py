@@ -24,6 +24,8 @@ _LIFETIME_S = 5.0
 class DnsSource:
     """Source of one name."""
 
+    most_delay_s = 30.0
+
     def __init__(self, spec: DnsSpec) -> None:
         self._spec = spec
 

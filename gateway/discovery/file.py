@@ -16,20 +16,23 @@ _MOST_BYTES = 4 << 20
 
 class FileSource:
     """Source of one file.  It is looked at each second, and taken when two looks found the same: who is still
-    writing it gets another second.  Contents are compared, so it may be renamed into place or be a link."""
+    writing it gets another second.  Contents are compared, so it may be renamed into place or be a link.
+
+    A file that cannot be used is looked at as often as another, and read again when it has changed."""
 
     def __init__(self, spec: FileSpec, look_s: float = _LOOK_S) -> None:
         self._path = Path(spec.path)
         self._look_s = look_s
+        self._seen: bytes | None = None  # what was taken or complained of last
+        self.most_delay_s = look_s
 
     async def watch(self, again: asyncio.Event) -> AsyncIterator[frozenset[str]]:
         """See `source.Source`."""
-        seen: bytes | None = None
         changing = self._content()
         while True:
             content = self._content()
-            if content != seen and content == changing:
-                seen = content
+            if content != self._seen and content == changing:
+                self._seen = content
                 yield self._urls(content)
             changing = content
             await asyncio.sleep(self._look_s)
@@ -39,8 +42,10 @@ class FileSource:
             with self._path.open("rb") as file:
                 content = file.read(_MOST_BYTES + 1)
         except OSError as error:
+            self._seen = None
             raise NoAnswer(f"{self._path} cannot be read: {error.strerror}") from None
         if len(content) > _MOST_BYTES:
+            self._seen = None
             raise NoAnswer(f"{self._path} holds more than {_MOST_BYTES} bytes")
         return content
 

@@ -28,6 +28,8 @@ class _Gone(Exception):
 class KubernetesSource:
     """Source of one Service."""
 
+    most_delay_s = 30.0
+
     def __init__(self, spec: KubernetesSpec) -> None:
         self._spec = spec
 

@@ -15,7 +15,6 @@ from wire.errors import told
 from wire.tasks import Tasks
 
 _FIRST_DELAY_S = 0.5
-_MOST_DELAY_S = 30.0
 
 Tell = Callable[[Found], None]
 
@@ -78,7 +77,7 @@ async def follow(fleet: str, source: Source, again: asyncio.Event, tell: Tell, l
     An empty answer is told as none: it is far more often a mistake on the way than a fleet without engines,
     and whoever means that takes the fleet out of the config.
     """
-    delay_s = _FIRST_DELAY_S
+    delay_s = min(_FIRST_DELAY_S, source.most_delay_s)
     last: Found | None = None
 
     def say(urls: frozenset[str] | None, error: str | None) -> None:
@@ -96,10 +95,10 @@ async def follow(fleet: str, source: Source, again: asyncio.Event, tell: Tell, l
         again.clear()
         try:
             async for urls in source.watch(again):
-                delay_s = _FIRST_DELAY_S
+                delay_s = min(_FIRST_DELAY_S, source.most_delay_s)
                 say(urls, None if urls else "the answer names no engine")
         except NoAnswer as error:
             say(None, str(error))
         await asyncio.sleep(uniform(delay_s / 2, delay_s))
         await until(again, uniform(0, delay_s))
-        delay_s = min(_MOST_DELAY_S, delay_s * 2)
+        delay_s = min(source.most_delay_s, delay_s * 2)

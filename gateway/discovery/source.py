@@ -12,7 +12,12 @@ class NoAnswer(Exception):
 
 
 class Source(Protocol):
-    """One place where a fleet's engines are looked up."""
+    """One place where a fleet's engines are looked up.
+
+    `most_delay_s`: for how long at most it is left alone after it gave no answer.
+    """
+
+    most_delay_s: float
 
     def watch(self, again: asyncio.Event) -> AsyncIterator[frozenset[str]]:
         """The whole set of the engines' URLs, whenever it may have changed, for ever.

@@ -67,6 +67,27 @@ def test_what_cannot_be_used_is_complained_of_and_the_next_good_content_taken(
     uvloop.run(test())
 
 
+def test_a_file_that_is_mended_after_many_tries_is_taken_as_soon_as_any(tmp_path: Path) -> None:
+    """However often it was wrong before: a look costs nothing, so none is put off."""
+
+    async def test() -> None:
+        file = tmp_path / "engines"
+        async with watched(source(file)) as found:
+            for at in range(1, 9):
+                put(file, json.dumps([A] * at + [1]))
+                await found.error(f"item {at + 1}:", timeout_s=4)
+            told = len(found.told)
+            put(file, json.dumps([A, B]))
+            await found.urls(A, B, timeout_s=4)
+            file.unlink()
+            await found.error("No such file", timeout_s=4)
+            put(file, json.dumps([A, B]))
+            await found.urls(A, B, timeout_s=4)
+            assert told == 8 and len(found.told) == 11
+
+    uvloop.run(test())
+
+
 def test_a_file_that_comes_late_or_is_gone_for_a_while(tmp_path: Path) -> None:
     async def test() -> None:
         file = tmp_path / "engines"
