@@ -32,6 +32,9 @@ class Pooled:
             self._look(ask)
         return self._chooser.choose(ask, now_ns, without)
 
+    def look(self, now_ns: int) -> None:
+        pass
+
     def refused(self, sent: Sent, now_ns: int) -> None:
         self._chooser.refused(sent, now_ns)
 
@@ -77,6 +80,9 @@ class Clairvoyant:
         self._coming[engine].update(ask.blocks)
         self._inflight[engine] += 1
         return Sent(ask, engine, None, now_ns)
+
+    def look(self, now_ns: int) -> None:
+        pass
 
     def refused(self, sent: Sent, now_ns: int) -> None:
         self._forget(sent)

@@ -1,71 +1,109 @@
 """The gateway's side of a run: its fleet, its router and a policy, told of instants as its workers are."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 
 from bench.routing.asks import Ask
 from bench.routing.engine import Answer
+from bench.routing.engine import Engine as Emulated
 from bench.routing.setting import Setting
 from bench.routing.world import Sent
 from gateway.fleet import Engine, Fleet, Fleets
 from gateway.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec
+from gateway.usage import Usage
 from routing.index import PrefixIndex
 from routing.policy import Policy
 from routing.router import Router
-from routing.types import Choice
+from routing.types import Choice, EngineLoad
 
 BYTES_PER_TOKEN = 4  # what a gateway takes for granted
+LEARN_NS = 1_000_000_000
+REPORT_NS = 50_000_000  # how old GIE lets the engines' own metrics become
 
 
 class Ours:
-    """`setting.workers` workers that share a load table; requests come to them at random."""
+    """`setting.workers` workers that share a load table; requests come to them at random.
 
-    def __init__(self, make: Callable[[], Policy], setting: Setting, seed: int) -> None:
+    `reports`: the engines tell their queue and cache usage, as GIE's endpoint picker reads them.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Policy],
+        setting: Setting,
+        seed: int,
+        emulated: Sequence[Emulated],
+        *,
+        reports: bool = False,
+    ) -> None:
         self._rng = Random(f"workers {seed}")
+        self._emulated = emulated
+        self._reports = reports
+        self._learn_ns, self._report_ns = LEARN_NS, 0
         with tempfile.TemporaryDirectory() as directory:
             loads = LoadTable.create(Path(directory) / "loads", setting.workers, setting.engines)
         specs = tuple(EngineSpec(n, f"http://engine-{n}", kind="vllm") for n in range(setting.engines))
         spec = FleetSpec("m", ("m",), True, specs)
-        self._workers: list[tuple[Fleets, Fleet, list[Engine]]] = []
+        self._workers: list[tuple[Fleets, Fleet]] = []
         for worker in range(setting.workers):
             index = PrefixIndex()
             for engine in specs:
                 index.set_capacity(engine.id, setting.kv_tokens * BYTES_PER_TOKEN)
             engines = [Engine(one) for one in specs]
             fleet = Fleet(spec, engines, Router(make(), index, Random(f"{seed} {worker}")))
-            self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet, engines))
+            self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet))
 
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> Sent | None:
         workers = self._workers
-        worker = workers[0] if len(workers) == 1 else self._rng.choice(workers)
-        fleets, fleet, _ = worker
+        fleets, fleet = workers[0] if len(workers) == 1 else self._rng.choice(workers)
         found = fleets.choose(fleet, ask.prompt, now_ns / 1e9, without)
         if found is None:
             return None
         engine, choice = found
-        return Sent(ask, engine.id, _Charged(fleets, engine, choice), now_ns)
+        return Sent(ask, engine.id, _Charged(fleets, fleet, engine, choice), now_ns)
 
     def refused(self, sent: Sent, now_ns: int) -> None:
-        _note(sent).release()
+        charged = _note(sent)
+        charged.release()
+        charged.fleet.router.refused(sent.engine, sent.ask.prompt)
 
     def began(self, sent: Sent, answer: Answer, now_ns: int) -> None:
-        _note(sent).began()
+        charged = _note(sent)
+        charged.began()
+        charged.fleet.router.answered(sent.engine, sent.ask.prompt)
 
     def ended(self, sent: Sent, answer: Answer, now_ns: int) -> None:
-        _note(sent).release()
+        charged = _note(sent)
+        charged.release()
+        told = Usage(answer.prompt_tokens, answer.cached_tokens, answer.output_tokens)
+        charged.engine.streamed(charged.choice, sent.sent_ns, answer.first_ns, now_ns, told)
+
+    def look(self, now_ns: int) -> None:
+        """What a worker does by the clock; before each choice, and not counted as a part of it."""
+        if now_ns >= self._learn_ns:
+            self._learn_ns = now_ns + LEARN_NS
+            for fleets, _ in self._workers:
+                fleets.learn(now_ns / 1e9)
+        if self._reports and now_ns >= self._report_ns:
+            self._report_ns = now_ns + REPORT_NS
+            for _, fleet in self._workers:
+                for engine, emulated in zip(fleet.engines, self._emulated, strict=True):
+                    _report(engine.load, emulated)
 
 
 class _Charged:
     """One request's charge, as `gateway.attempt` keeps it."""
 
-    __slots__ = ("engine", "fleets", "pending_bytes")
+    __slots__ = ("choice", "engine", "fleet", "fleets", "pending_bytes")
 
-    def __init__(self, fleets: Fleets, engine: Engine, choice: Choice) -> None:
+    def __init__(self, fleets: Fleets, fleet: Fleet, engine: Engine, choice: Choice) -> None:
         self.fleets = fleets
+        self.fleet = fleet
         self.engine = engine
+        self.choice = choice
         self.pending_bytes = choice.uncached_bytes
 
     def began(self) -> None:
@@ -73,10 +111,16 @@ class _Charged:
         self.pending_bytes = 0
 
     def release(self) -> None:
-        self.fleets.released(self.engine, self.pending_bytes)
+        self.fleets.released(self.engine, self.choice, self.pending_bytes)
         self.pending_bytes = 0
 
 
 def _note(sent: Sent) -> _Charged:
     assert isinstance(sent.note, _Charged)
     return sent.note
+
+
+def _report(load: EngineLoad, emulated: Emulated) -> None:
+    load.queued = emulated.scheduler.waiting
+    load.running = emulated.scheduler.running
+    load.kv_usage = emulated.cache.usage

@@ -53,8 +53,9 @@ def one(scene: Scene, speed: float, policy: str, seed: int) -> Measures:
     """One run.  `policy` is a name, maybe with settings: `prefix_cost:decode_s_per_request=0.1`."""
     setting = scene.setting
 
-    def chooser(_engines: Sequence[Engine]) -> Chooser:
-        return Ours(partial(policy_of, policy), setting, seed)
+    def chooser(engines: Sequence[Engine]) -> Chooser:
+        reports = policy.startswith("gie_scorers")
+        return Ours(partial(policy_of, policy), setting, seed, engines, reports=reports)
 
     return measure(run(Plan(traffic(scene, seed), speed, scene.asks, setting, seed), chooser))
 

@@ -21,6 +21,9 @@ class Chooser(Protocol):
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> "Sent | None":
         """An engine's number and what is remembered of the choice; None when none is left."""
 
+    def look(self, now_ns: int) -> None:
+        """A moment before a choice, to do what is done by the clock."""
+
     def refused(self, sent: "Sent", now_ns: int) -> None: ...
 
     def began(self, sent: "Sent", answer: Answer, now_ns: int) -> None: ...
@@ -139,6 +142,7 @@ class _World:
         outcome = Outcome(now_ns / 1e9, -1.0, -1.0, ask.prompt_tokens, 0, ask.output_tokens, -1)
         place = len(self._outcomes)
         self._outcomes.append(outcome)
+        self._chooser.look(now_ns)
         while True:
             began = perf_counter_ns()
             sent = self._chooser.choose(ask, now_ns, without)
