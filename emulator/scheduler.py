@@ -171,7 +171,8 @@ class Scheduler(Generic[S]):
     def coast(self, steps: int) -> None:
         """Take `steps` steps at once, at most `quiet_steps()`: as if `step` had been called so often.
 
-        Only which free block goes to which sequence may be another.
+        Only which free block goes to which sequence may be another, and whether a block of an answer keeps
+        its name where an older copy of it was evicted meanwhile.
         """
         grow, commit = self.cache.grow, self.cache.commit
         for sequence in self._running:

@@ -181,3 +181,44 @@ def test_jitter_leaves_the_mean_and_speed_divides_it() -> None:
     assert abs(mean_ms() - 6.0) < 0.05
     assert abs(mean_ms(speed=2.0) - 3.0) < 0.03
     assert abs(mean_ms(slow=1.5) - 9.0) < 0.08
+
+
+@settings(max_examples=200, deadline=None)
+@given(LOADS, st.integers(8, 30), st.integers(1, 6), st.integers(1, 40), st.integers(1, 50))
+def test_coasting_over_quiet_steps_leaves_what_taking_them_one_by_one_leaves(
+    loads: list[Load], blocks: int, seqs: int, tokens: int, most: int
+) -> None:
+    stepped, coasted = (scheduler_of(params(blocks, seqs, tokens)) for _ in range(2))
+    lives: list[tuple[Sequence, Sequence]] = []
+    comes: dict[int, list[Load]] = {}
+    for load in loads:
+        if len(load.prompt) + load.output <= blocks * 4:
+            comes.setdefault(load.at_step, []).append(load)
+    step = 0
+    while comes or stepped.has_work:
+        for load in comes.pop(step, ()):
+            answer = range(1000 * len(lives), 1000 * len(lives) + load.output)  # of its own
+            leases = [one.cache.lease((*load.prompt, *answer)) for one in (stepped, coasted)]
+            pair = [Sequence(lease, len(load.prompt), load.output, 0) for lease in leases]
+            stepped.add(pair[0])
+            coasted.add(pair[1])
+            lives.append((pair[0], pair[1]))
+        quiet = min(coasted.quiet_steps(), most, min(comes, default=step + most) - step)
+        for _ in range(quiet or 1):
+            result = stepped.step(0)
+            assert not quiet or not (result.finished or result.started or result.prefill_tokens)
+        if quiet:
+            coasted.coast(quiet)
+        else:
+            coasted.step(0)
+        step += quiet or 1
+        coasted.cache.check(coasted.leases())
+        assert coasted.cache.free_blocks == stepped.cache.free_blocks
+        for one, other in lives:
+            assert (one.computed, one.emitted, one.preemptions) == (
+                other.computed,
+                other.emitted,
+                other.preemptions,
+            )
+            held = [[cache.has(name) for name in one.lease.chain] for cache in (stepped.cache, coasted.cache)]
+            assert held[0] == held[1]
