@@ -86,7 +86,13 @@ class Lineup:
         until_ns = now_ns + int(limits.leaving_s * 1e9)
         self._free_numbers(fleets, until_ns)
         for pool in self._pools.values():
-            pool.limit(connect_timeout_s=limits.connect_timeout_s, head_limit_bytes=limits.head_bytes)
+            pool.limit(
+                connect_timeout_s=limits.connect_timeout_s,
+                head_limit_bytes=limits.head_bytes,
+                idle_s=limits.engine_idle_s,
+                max_connections=limits.engine_connections,
+                resolve_s=limits.resolve_s,
+            )
         renewed = [self._fleet(spec, policy) for spec, policy in zip(fleets, policies, strict=True)]
         for fleet in renewed:
             had = {engine.id: engine for engine in fleet.engines}

@@ -31,22 +31,33 @@ class Idle(Generic[C]):
 
     They are retired before the engine's own limit, because a request sent into a closing connection is
     lost: after `idle_s`, or what the engine promises (see `learn`).
+
+    Those that the engine ended meanwhile stay here, marked by themselves, until they are passed: looking for
+    one among all the others would cost too much where all end at once.
     """
 
-    __slots__ = ("_kept", "_limit_ns", "_poll")
+    __slots__ = ("_is_promised", "_kept", "_limit_ns", "_poll")
 
     def __init__(self, idle_s: float) -> None:
         self._limit_ns = int(idle_s * 1e9)
+        self._is_promised = False
         self._kept: deque[C] = deque()
         self._poll = select.poll()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        """How many could be used; counted when asked."""
+        return sum(not connection.lost for connection in self._kept)
+
+    def limit(self, idle_s: float) -> None:
+        """Retire them after this from now on, unless the engine promised another time."""
+        if not self._is_promised:
+            self._limit_ns = int(idle_s * 1e9)
 
     def learn(self, keep_alive: bytes) -> None:
         """Take the limit from an answer's `Keep-Alive` field, where it tells one."""
         promised_s = promised_idle_s(keep_alive)
         if promised_s is not None:
+            self._is_promised = True
             self._limit_ns = int(promised_s * 1e9)
 
     def keep(self, connection: C, at_ns: int) -> None:
@@ -74,19 +85,17 @@ class Idle(Generic[C]):
     def retire(self, now_ns: int) -> None:
         """Drop those past their time."""
         kept = self._kept
-        while kept and now_ns - kept[0].idle_since_ns > self._limit_ns:
+        while kept and (kept[0].lost or now_ns - kept[0].idle_since_ns > self._limit_ns):
             kept.popleft().drop()
 
     def oldest(self) -> C | None:
         """The one idle longest, no longer kept here."""
-        return self._kept.popleft() if self._kept else None
-
-    def forget(self, connection: C) -> None:
-        """It was lost; not an error when it is not here."""
-        try:
-            self._kept.remove(connection)
-        except ValueError:
-            pass
+        kept = self._kept
+        while kept:
+            connection = kept.popleft()
+            if not connection.lost:
+                return connection
+        return None
 
     def _is_quiet(self, connection: C) -> bool:
         """Ask the kernel whether anything came: an end that the loop has not told of yet, or words unasked.

@@ -48,6 +48,10 @@ class Addresses:
         self._asked_ns: int | None = None
         self.is_literal = _is_literal(host)
 
+    def refresh_every(self, every_s: float) -> None:
+        """Look again this often from now on."""
+        self._every_ns = int(every_s * 1e9)
+
     def refresh_if_due(self, now_ns: int) -> None:
         """Begin a lookup when the last is `every_s` old; nothing before the first use."""
         if self._asked_ns is not None and now_ns - self._asked_ns >= self._every_ns:

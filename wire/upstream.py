@@ -122,10 +122,23 @@ class Pool:
         self._idle.retire(now_ns)
         self._dialer.addresses.refresh_if_due(now_ns)
 
-    def limit(self, *, connect_timeout_s: float, head_limit_bytes: int) -> None:
-        """Use other limits from now on; connections that are open keep theirs."""
+    def limit(
+        self,
+        *,
+        connect_timeout_s: float,
+        head_limit_bytes: int,
+        idle_s: float,
+        max_connections: int,
+        resolve_s: float,
+    ) -> None:
+        """Use other limits from now on; busy connections go on, and keep their limit on heads."""
         self._dialer.timeout_s = connect_timeout_s
+        self._dialer.addresses.refresh_every(resolve_s)
         self._head_limit_bytes = head_limit_bytes
+        self._idle.limit(idle_s)
+        self._max = max_connections
+        while len(self._all) > max_connections and self.evict():
+            pass
 
     def secure(self, credentials: Kept | None, server_name: str | None) -> None:
         self._dialer.secure(credentials, server_name)
@@ -136,7 +149,7 @@ class Pool:
         if connection is None:
             return False
         connection.drop()
-        self._forget(connection)
+        self._lost(connection)
         return True
 
     def close(self) -> None:
@@ -151,7 +164,7 @@ class Pool:
             await self._dialer.connect(cast(asyncio.Protocol, connection))
         except CannotConnect as error:
             self.trouble = error.why
-            self._forget(connection)
+            self._lost(connection)
             exchange._end(Ending.FULL if error.is_ours else Ending.REFUSED, monotonic_ns())
             return
         self.trouble = None
@@ -187,14 +200,9 @@ class Pool:
             if connection.exchange is not None:
                 self._leaving.add(connection)
             else:
-                connection.drop()  # `connection_lost` takes it from the idle ones
+                connection.drop()
 
     def _lost(self, connection: "Connection") -> None:
-        self._forget(connection)
-        if connection.exchange is None:
-            self._idle.forget(connection)
-
-    def _forget(self, connection: "Connection") -> None:
         """A connection is no more; told twice where it failed between being made and being used."""
         if connection in self._all:
             self._all.remove(connection)
