@@ -75,7 +75,7 @@ def test_prefix_cost_is_the_formula_that_its_docstring_gives() -> None:
 
 def test_prefix_cost_draws_among_engines_that_cost_nearly_the_same_and_says_the_odds() -> None:
     policy, rng = prefix_cost.build(prefix_cost.Params()), Random(1)
-    engines = [rated(0), rated(1, start_s=0.002), rated(2, start_s=0.01)]
+    engines = [rated(0), rated(1, start_s=0.0005), rated(2, start_s=0.01)]
     choices = [policy.choose(PROMPT, engines, {}, rng) for _ in range(200)]
     assert {one.propensity for one in choices} == {0.5}
     assert 70 < [one.engine for one in choices].count(0) < 130
