@@ -220,6 +220,17 @@ class Legs:
         relay.over_to(None, leg.engine.id)
         relay.dispatch()
 
+    def suspect(self, relay: "Relay", prefill: Engine, decode: Engine) -> None:
+        """Both were silent, each perhaps because of the other: the next pair has neither, if it may be."""
+        roles = relay.fleet.split if relay.fleet is not None else None
+        if roles is None:
+            return
+        both = (prefill.id, decode.id)
+        others = tuple(id for id in relay.tried if id not in both)
+        sides = (roles.prefill, prefill.id), (roles.decode, decode.id)
+        left_out = tuple(id for side, id in sides if side.has_other((*others, id)))
+        relay.tried = (*others, *(left_out or both))
+
     def count(self, leg: str, how: str, relay: "Relay") -> None:
         """A leg is over."""
         fleet = relay.fleet.name if relay.fleet is not None else "none"
