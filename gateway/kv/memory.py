@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from routing.events.board import WORDS, Board
+from routing.events.reader import Reader
 
 _WORD_BYTES: Final = 8
 _BOARD: Final = "kv-board.bin"
@@ -31,6 +32,14 @@ def open_board(run_dir: Path) -> Board | None:
     """The board that `create_board` made; None where there is none."""
     memory = _map(run_dir / _BOARD, write=True)
     return None if memory is None or len(memory) != WORDS * _WORD_BYTES else Board(memory.cast("Q"))
+
+
+def open_known(run_dir: Path) -> Reader | None:
+    """What a worker knows of the engines' caches; None where nobody writes it, as for a worker run alone."""
+    board = open_board(run_dir)
+    if board is None:
+        return None
+    return Reader(board, lambda generation: open_table(run_dir, generation))
 
 
 def clear_board(run_dir: Path) -> None:
