@@ -15,6 +15,7 @@ from typing import Any
 from gateway.admission.keys import ANONYMOUS
 from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
+from gateway.bridge.told import BOUNDS, OF_SCHOOL, SKIPPED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State
 from routing.events.board import State as Trust
@@ -34,6 +35,7 @@ REASONS = (
     "bad_files", "renewed", *LIMITED,
     "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
     "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
+    *SKIPPED, "link_down", "link_full",
     "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
@@ -76,6 +78,19 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "kv_events": ("What engines said of their KV blocks, by kind.", ("engine", "rank", "what")),
     "kv_ignored": ("What of it said nothing here, by reason.", ("engine", "rank", "reason")),
     "kv_troubles": ("What went wrong with a publisher of it, by kind.", ("engine", "rank", "what")),
+    "learning": ("Prompts whose token ids were to be learned, by what became of it.", ("what",)),
+    "bridge_skipped": ("Prompts that were not worth learning, by why.", ("fleet", "reason")),
+    "bridge_dropped": ("What was not told to the process that learns, by why.", ("reason",)),
+    "learned_prompts": ("Prompts learned from their token ids, by this worker.", ("fleet",)),
+    "learned_anew": ("Times all was forgotten, since the chat template wrote something else.", ("fleet",)),
+    "learned_mismatched": ("Learned prompts of another length than their engine says.", ("fleet",)),
+    "foretold_error": (
+        "Answers by how many tokens more were foretold as cached than the engine says, up to a bound.",
+        ("fleet", "bound"),
+    ),
+    "foretold_tokens": ("Tokens foretold as cached, where the engine says how many were.", ("fleet",)),
+    "found_tokens": ("Those of them that were.", ("fleet",)),
+    "foretold_unknown": ("Answers to prompts of which nothing was learned.", ("fleet",)),
     "lock_missed": ("Times the limits' lock was not had in time, and done without.", ()),
 }
 # name -> (help, labels, how the workers' values become one)
@@ -84,6 +99,12 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "engine_up": ("1 while somebody answers at the engine's address.", ("engine",), "livemostrecent"),
     "waiting": ("Requests that wait for a fleet's room.", ("fleet", "class"), "livesum"),
     "key_inflight": ("Requests of a key that run or wait.", ("key",), "livesum"),
+    "learned_links": ("Links of prompts' text of which blocks are known.", ("fleet",), "livemax"),
+    "foretold_trusted": (
+        "1 while what is foretold is believed; else what was sent is gone by.",
+        ("fleet",),
+        "livemin",
+    ),
     "kv_state": (
         "1 for how far a publisher of KV events is believed.",
         ("engine", "rank", "trust"),
@@ -196,7 +217,8 @@ class WorkerMetrics:
             "state": frozenset(state.value for state in State),
             "rank": frozenset(map(str, range(64))),
             "trust": frozenset(trust.name for trust in Trust),
-            "what": frozenset(_OF_EVENTS),
+            "what": frozenset((*_OF_EVENTS, *OF_SCHOOL)),
+            "bound": frozenset(BOUNDS),
         }
         self._families: dict[str, tuple[Any, tuple[str, ...]]] = {}
         for name, (text, labels) in COUNTERS.items():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.beat import beat
+from gateway.bridge.school import School
 from gateway.kv.feed import Feed
 from gateway.kv.spec import KvSpec, from_json
 from gateway.line import Line
@@ -25,7 +26,8 @@ async def serve_events(spec: KvSpec, stop: asyncio.Event, log: Any, line: Line) 
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
     _bound_memory(spec)
     feed = Feed(Path(spec.run_dir), tasks, log)
-    exported = _Exported(feed, line)
+    school = School(spec.run_dir, log)
+    exported = _Exported(feed, line, school)
 
     def renew(spec: KvSpec) -> None:
         exported.know(spec)
@@ -38,6 +40,7 @@ async def serve_events(spec: KvSpec, stop: asyncio.Event, log: Any, line: Line) 
     line.hears("engines", lambda body: renew(from_json(body)))
     steps = {"look": lambda _: feed.look(), "report": lambda _: exported.report()}
     tasks.spawn(beat(steps, failed), name="tick")
+    tasks.spawn(school.serve(stop), name="school")
     await stop.wait()
     await tasks.cancel()
     feed.close()
@@ -46,8 +49,9 @@ async def serve_events(spec: KvSpec, stop: asyncio.Event, log: Any, line: Line) 
 class _Exported:
     """What is told once a second: to whoever scrapes, and to the admin page where it has changed."""
 
-    def __init__(self, feed: Feed, line: Line) -> None:
+    def __init__(self, feed: Feed, line: Line, school: School) -> None:
         self._feed = feed
+        self._school = school
         self._line = line
         self._metrics = WorkerMetrics(engines=(), fleets=())
         self._said = b""
@@ -73,7 +77,9 @@ class _Exported:
             if heard.lag_s is not None:
                 gauges["kv_lag_seconds", engine.url, rank] = heard.lag_s
         self._gauges = {key for key, value in gauges.items() if value == value}
-        self._metrics.flush(self._feed.counts(), {}, gauges)
+        counts: dict[tuple[str, ...], int] = dict(self._feed.counts())
+        counts |= {("learning", what): n for what, n in self._school.counts.items()}
+        self._metrics.flush(counts, {}, gauges)
         self._turn += 1
         if self._turn % _TOLD_EVERY == 0:
             said = json.dumps(self._feed.status()).encode()
