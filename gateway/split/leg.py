@@ -185,7 +185,7 @@ class PrefillBeside(Attempt):
     def ended(self, ending: Ending, at_ns: int) -> None:
         relay, legs = self._relay, _legs(self)
         if not self._speaks and legs.engine is self.engine:
-            legs.sent_ns = self.sent_ns
+            legs.sent_ns, legs.end_ns = self.sent_ns, at_ns
         legs.count("prefill", "dropped" if self._is_dropped else _how(self, ending), relay)
         if self._is_dropped:
             self._let_go()
