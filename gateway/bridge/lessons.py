@@ -93,7 +93,7 @@ class Lessons:
         chain, ends = words(told.chain, "Q"), words(told.ends, "I")
         if len(chain) == len(ends):
             blocks = {size: words(packed, "Q") for size, packed in told.blocks.items()}
-            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes)
+            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes, told.message_ends)
 
 
 def _chain(prompt: Prompt) -> tuple[bytes, bytes]:
