@@ -1,4 +1,4 @@
-"""What engines are known to hold stands in place of what is believed, and what is only remembered breaks ties."""
+"""What engines are known to hold stands in place of what is believed; what is remembered breaks ties."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -8,6 +8,7 @@ from routing.router import Router
 from routing.types import Choice, EngineLoad, Prompt
 
 PROMPT = Prompt("m", [11, 12], [1000, 2000], 11, 0, stream=False, max_tokens=None)
+OTHER = Prompt("m", [21], [1000], 21, 0, stream=False, max_tokens=None)
 
 
 class Seen:
@@ -39,6 +40,7 @@ def told(known: Known, *, later_s: float = 60.0) -> dict[int, int]:
     router = Router(policy, PrefixIndex(), Random(1))
     router.know(known)
     router.choose(PROMPT, engines, 0.0)
+    router.choose(OTHER, engines, later_s)  # where nothing was sent since, nothing was evicted either
     router.choose(PROMPT, engines, later_s)
     return policy.cached
 
