@@ -128,7 +128,8 @@ WORDS_OF = [
     b"\xa4type", b"\xabBlockStored", b"\xacBlockRemoved", b"\xb0AllBlocksCleared", b"\xacblock_hashes",
     b"\xb1parent_block_hash", b"\xa9token_ids", b"\xaablock_size", b"\xaaextra_keys", b"\xa6medium",
     b"\xa3GPU",
-    b"\xa9group_idx", b"\xa9lora_name", b"\xaacache_salt", b"\x90", b"\x91", b"\x93", b"\xc0", b"\xc4\x01\x01",
+    b"\xa9group_idx", b"\xa9lora_name", b"\xaacache_salt", b"\x90", b"\x91", b"\x93", b"\xc0",
+    b"\xc4\x01\x01",
     b"\xd3",
     b'"kv_events":', b'"endpoint":"tcp://*:', b'"event_id":', b'"blocks":[', b"[", b"]", b"{", b"}", b",",
 ]  # fmt: skip
