@@ -1,4 +1,4 @@
-"""`python -m bench.routing.report runs.jsonl ...`: the tables of runs that `--json` kept.
+"""`python -m bench.routing.report [--brief] runs.jsonl ...`: the tables of runs that `--json` kept.
 
 The last run of a policy on the same traffic counts.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.routing.measures import Measures
 from bench.routing.plans import HITS, ORACLE, Row
-from bench.routing.table import behind, table
+from bench.routing.table import behind, brief, table
 
 _NAMES = [field.name for field in fields(Measures)]
 Scenes = dict[tuple[str, str], dict[int, dict[tuple[float, str], Measures]]]
@@ -18,7 +18,9 @@ Scenes = dict[tuple[str, str], dict[int, dict[tuple[float, str], Measures]]]
 
 def main() -> None:
     scenes: Scenes = {}
-    for path in sys.argv[1:]:
+    paths = [argument for argument in sys.argv[1:] if argument != "--brief"]
+    shown = table if paths == sys.argv[1:] else brief
+    for path in paths:
         for line in Path(path).read_text().splitlines():
             told = json.loads(line)
             seeds = scenes.setdefault((told["trace"], told["setting"]), {})
@@ -27,9 +29,11 @@ def main() -> None:
     for (trace, setting), seeds in scenes.items():
         rows = complete(seeds)
         print(f"\n### {trace}, {setting} ({len(rows)} seeds)")
-        for line in table(rows):
+        for line in shown(rows):
             print(line)
-        print("\n" + "\n".join(f"- {line}" for line in behind(rows)))
+        print(
+            "\n" + "\n".join([f"- {line}" for line in behind(rows)] or ["No policy is ahead of prefix_cost."])
+        )
 
 
 def complete(seeds: dict[int, dict[tuple[float, str], Measures]]) -> list[list[Row]]:
