@@ -14,7 +14,7 @@ from routing.types import Rates
 if TYPE_CHECKING:
     from gateway.fleet import Engine
 
-_NAMES: Final = tuple(name for name in Rates.__slots__ if name != "samples")
+_NAMES: Final = learning.FIGURES
 CELLS: Final = len(_NAMES) + 2  # samples, the instant, the figures
 
 

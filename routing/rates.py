@@ -126,7 +126,12 @@ def pooled(parts: Sequence[Rates]) -> Rates:
     return Rates(total, **figures)
 
 
-_FIGURES = tuple(name for name in Rates.__slots__ if name != "samples")
+FIGURES = (
+    "prefill_s_per_token", "attention_s_per_token2", "start_s", "itl_s", "itl_s_per_request", "output_tokens",
+    "bytes_per_token",
+)  # fmt: skip
+"""The attributes of `Rates` but the samples behind them; a compiled class has no `__slots__` to ask."""
+_FIGURES = FIGURES
 
 
 def _prefill(works: Sequence[float], firsts: Sequence[float]) -> tuple[float, float]:
