@@ -17,6 +17,7 @@ from routing.types import Prompt
 
 _MOST_PENDING: Final = 1 << 14
 _MOST_SIZES: Final = 4
+_USUAL_BLOCK: Final = 16
 _RESTLESS: Final = 3
 """So many new epochs within `_RESTLESS_PROMPTS` prompts: this is no date that changed."""
 _RESTLESS_PROMPTS: Final = 256
@@ -66,7 +67,9 @@ class Precise:
         sizes = set(self._known.block_sizes().values())
         for size in sorted(sizes - self._bridges.keys()):
             if len(self._bridges) < _MOST_SIZES:
-                self._bridges[size] = Bridge(size, self._tail_tokens, self._most_links)
+                # Small blocks are many: memory is bounded whatever their size.
+                most = max(1024, self._most_links * min(size, _USUAL_BLOCK) // _USUAL_BLOCK)
+                self._bridges[size] = Bridge(size, self._tail_tokens, most)
 
     def held(self, prompt: Prompt) -> Mapping[int, int]:
         """As `Residency.held`."""
