@@ -97,7 +97,7 @@ def learned(engines: Sequence[Sequence[Sample]]) -> list[Rates | None]:
 
 def alike(fleet: Sequence[Rates]) -> Rates:
     """What an engine of the fleet is taken for before it has said enough itself: medians."""
-    figures = {name: median(getattr(one, name) for one in fleet) for name in _FIGURES}
+    figures = {name: median(getattr(one, name) for one in fleet) for name in FIGURES}
     return Rates(min(one.samples for one in fleet), **figures)
 
 
@@ -120,7 +120,7 @@ def pooled(parts: Sequence[Rates]) -> Rates:
     total = sum(weights)
     figures = {
         name: sum(getattr(one, name) * weight for one, weight in zip(parts, weights, strict=True)) / total
-        for name in _FIGURES
+        for name in FIGURES
     }
     return Rates(total, **figures)
 
@@ -130,7 +130,6 @@ FIGURES = (
     "bytes_per_token",
 )  # fmt: skip
 """The attributes of `Rates` but the samples behind them; a compiled class has no `__slots__` to ask."""
-_FIGURES = FIGURES
 _PREFILL = ("start_s", "prefill_s_per_token", "attention_s_per_token2")
 _DECODE = ("itl_s", "itl_s_per_request")
 

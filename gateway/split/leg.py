@@ -137,7 +137,10 @@ class DecodeLeg(Attempt):
         super().ended(ending, at_ns)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
+        samples = self.engine.samples
+        known = len(samples)
         super()._close_books(ending, at_ns, what)
+        del samples[known:]  # its first token tells how long a transfer took: nothing of computing prompts
         legs, fleet = _legs(self), self._relay.fleet
         if legs.handed_ns and fleet is not None:  # the first leg was an engine's time, not the gateway's
             fleet.seconds.overhead[-1] -= (legs.handed_ns - legs.prefill_ns) / 1e9
