@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # What is learned from in a second, at most.
 _SAMPLES: Final = 256
+_BYTES_PER_TOKEN: Final = 4.0  # until it is learned
 # Several workers: what the others do is looked up at most this often; what this one does is seen at once.
 _LOOKED_S: Final = 0.001
 
@@ -30,6 +31,7 @@ class Engine:
     __slots__ = (
         "_up",
         "answers",
+        "capacity_bytes",
         "errors",
         "fleet",
         "heard_ns",
@@ -45,6 +47,7 @@ class Engine:
         "samples",
         "spec",
         "standing",
+        "tells_load",
         "token_ns",
         "used_bytes",
     )
@@ -61,8 +64,10 @@ class Engine:
         self.fleet: Fleet | None = None
         self.models: tuple[str, ...] = ()
         self.inflight = 0
+        self.capacity_bytes = 0  # of its KV cache, as far as it is known
         self.used_bytes = 0  # of prompts in flight, by this worker alone
         self.load = EngineLoad(spec.id, 0, 0)
+        self.tells_load = False  # unasked, so that its metrics need not be read
         self.learner = Learner()
         self.samples: list[Sample] = []  # since the last second
         self.heard_ns = 0  # when the last answer began, to a request or a probe
@@ -152,6 +157,18 @@ class Engine:
                 None if told is None else told.completion_tokens,
             )
         )
+
+    def size_memory(self) -> None:
+        """Let what is remembered of it be as large as its KV cache, where that is known."""
+        load, fleet = self.load, self.fleet
+        if load.kv_tokens is None or fleet is None:
+            return
+        per_token = _BYTES_PER_TOKEN if load.rates is None else load.rates.bytes_per_token
+        capacity_bytes = int(load.kv_tokens * per_token)
+        # Not anew with every sample: less room forgets, and more does not bring it back.
+        if abs(capacity_bytes - self.capacity_bytes) > 0.05 * self.capacity_bytes:
+            self.capacity_bytes = capacity_bytes
+            fleet.router.holds(self.id, capacity_bytes)
 
     @property
     def _peers(self) -> Sequence["Engine"]:
@@ -327,6 +344,8 @@ class Fleets:
         for fleet in self.fleets:
             for engines in (fleet.engines,) if fleet.split is None else fleet.split.kinds:
                 rates.learn(engines, self._loads.rates, self._row.worker, now_s)
+            for engine in fleet.engines:
+                engine.size_memory()
 
     def charge(self, engine: Engine, prompt: Prompt, at_s: float) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
