@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 
 from gateway.bridge.frames import EnginePlace
-from routing.bridge.fit import CHAT, PLAIN, Fit, render_body, tokenize_body
+from routing.bridge.fit import CHAT, Fit, render_body, tokenize_body
 from wire.tls import BadTls, ClientTls, client_context
 
 _TIMEOUT_S = 10.0
@@ -69,8 +69,7 @@ class Asker:
                 if found is not None or self.tokenize is Offer.YES:
                     return found
             if self.render is not Offer.NO:
-                path = (CHAT if fit.path == CHAT else PLAIN) + _RENDER
-                status, found = await self._asked(path, render_body(fit, self.place.model))
+                status, found = await self._asked(fit.path + _RENDER, render_body(fit, self.place.model))
                 self.render = _seen(self.render, status, found)
                 if found is not None:
                     return found

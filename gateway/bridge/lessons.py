@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.bridge.frames import Asked, Copied, Frame, Learned, Template, words
-from routing.bridge.fit import CHAT, PLAIN
+from routing.bridge.fit import PATHS
 from routing.bridge.novelty import Budget
 from routing.precise import Precise
 from routing.types import Prompt
@@ -13,8 +13,6 @@ from routing.types import Prompt
 if TYPE_CHECKING:
     from gateway.relay import Relay
     from gateway.usage import Usage
-
-_PATHS = frozenset({CHAT, PLAIN})
 
 
 class Lessons:
@@ -95,7 +93,7 @@ class Lessons:
     ) -> None:
         """As `sent`, of a prompt alone; `copy` is the id of a copy whose token ids will come."""
         novel = self.precise.sent(prompt, engine)
-        if novel <= 0 or path not in _PATHS:
+        if novel <= 0 or path not in PATHS:
             return
         sizes = self.precise.block_sizes
         why = self._budget.refusal(novel, len(body), at_s) if self._asks else "asks"

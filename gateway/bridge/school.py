@@ -28,7 +28,8 @@ from gateway.bridge.frames import (
     words,
 )
 from routing.bridge.anchors import message_ends
-from routing.bridge.fit import CHAT, Feature, Fit, fit
+from routing.bridge.features import Feature
+from routing.bridge.fit import CHAT, Fit, fit
 from routing.bridge.probe import Probed
 from routing.events.chain import block_chain
 from wire.tasks import Tasks

@@ -15,7 +15,7 @@ from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
 from routing.bridge.anchors import Marker, marker
-from routing.bridge.fit import Feature
+from routing.bridge.features import Feature
 
 MOST_TAIL_TOKENS: Final = 16
 _SYSTEM: Final = (

@@ -26,6 +26,12 @@ class Events:
     is_broken: bool = False
     asked: int = 0
 
+    def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
+        return {}
+
+    def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
+        raise AssertionError("nothing was said of such an engine")
+
     def match(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         self.asked += 1
         if self.is_broken:

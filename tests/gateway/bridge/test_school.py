@@ -33,7 +33,8 @@ from gateway.bridge.frames import (
 )
 from gateway.bridge.link import BridgeLink
 from gateway.bridge.school import School
-from routing.bridge.fit import CHAT, PLAIN, Feature
+from routing.bridge.features import Feature
+from routing.bridge.fit import CHAT, PLAIN
 from routing.events.chain import block_chain, packed
 from routing.prompt import read
 from tests.support import Engine, Peer, json_answer, until
@@ -243,6 +244,40 @@ async def test_what_the_engine_cannot_be_asked_whole_is_not_asked() -> None:
         await until(lambda: there.school.counts["unfit"] == 1)
         assert not worker.learned
     await running.close()
+
+
+@on_loop
+async def test_what_tokenize_does_not_take_is_asked_of_render_where_that_is_offered() -> None:
+    """As vLLM 0.32 answers with --enable-scale-out: an object, for completions a list of one."""
+
+    async def script(peer: Peer) -> None:
+        path, body = peer.line.split()[1], json.loads(peer.body)
+        if path == "/tokenize" and "messages" in body:
+            answer: Any = {"count": 1, "tokens": written(body["messages"])}
+        elif path.endswith("/render"):
+            answer = {"request_id": "r", "token_ids": list(range(100)), "features": None}
+        else:
+            await peer.send(json_answer(b'{"error":{"code":400}}', "400 Bad Request"))
+            return
+        await peer.send(json_answer(json.dumps(answer).encode()))
+
+    engine = Engine(script)
+    await engine.start()
+    async with schooling() as there:
+        worker = await there.worker(engine.url)
+        await until(lambda: bool(worker.templates))
+        asks = [
+            asked(reasoning_effort="low"),
+            asked("/v1/messages", max_tokens=5),
+            asked("/v1/responses", input="x"),
+        ]
+        for count, question in enumerate(asks, 1):
+            worker.link.tell(question)
+            await until(lambda count=count: len(worker.learned) == count)  # type: ignore[misc]
+        paths = [peer.line.split()[1] for peer in engine.asked if peer.line.split()[1].endswith("/render")]
+        assert paths == ["/v1/chat/completions/render", "/v1/messages/render", "/v1/responses/render"]
+        assert {told.tokens for told in worker.learned} == {100}
+    await engine.stop()
 
 
 @on_loop

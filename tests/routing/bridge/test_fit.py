@@ -4,14 +4,21 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from routing.bridge.fit import CHAT, PLAIN, Feature, Fit, fit, render_body, tokenize_body
+from routing.bridge.features import Feature
+from routing.bridge.fit import CHAT, MESSAGES, PLAIN, RESPONSES, Fit, fit, render_body, tokenize_body
 from routing.prompt import read
 
 USER = {"role": "user", "content": "hi"}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 CALL = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "function": {"name": "f"}}]}
 IMAGE = {"type": "image_url", "image_url": {"url": "data:,"}}
+
+
+def result(content: Any) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": content}]}
 
 
 def fitted(path: str = CHAT, **fields: Any) -> Fit | str:
@@ -42,11 +49,19 @@ def test_a_prompt_of_text_is_fit_and_its_features_are_seen(fields: dict[str, Any
         (CHAT, {"messages": [USER], "chat_template": "{{ x }}"}, "unfit"),
         (CHAT, {"messages": [USER], "truncate_prompt_tokens": 9}, "unfit"),
         (CHAT, {"messages": "hi"}, "unfit"),
+        (CHAT, {}, "unfit"),
+        (CHAT, {"messages": [{"role": "user", "content": 5}]}, "unfit"),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": ["text"]}]}]}, "unfit"),
+        (MESSAGES, {"messages": [{"role": "user", "content": [{"type": "image"}]}]}, "unfit"),
+        (MESSAGES, {"messages": [USER], "system": [{"type": "document"}]}, "unfit"),
+        (MESSAGES, {"messages": [result([{"type": "image"}])]}, "unfit"),
+        (RESPONSES, {"input": "hi", "previous_response_id": "r"}, "unfit"),
+        (RESPONSES, {"input": [{"type": "computer_call_output"}]}, "unfit"),
+        (RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "unfit"),
         (CHAT, {"messages": [USER], "cache_salt": 1}, "unfit"),
         (PLAIN, {"prompt": [1, 2, 3]}, "unfit"),
         (PLAIN, {"prompt": ["a", "b"]}, "unfit"),
-        ("/v1/responses", {"input": "hi"}, "path"),
-        ("/v1/messages", {"messages": [USER]}, "path"),
+        ("/v1/embeddings", {"input": "hi"}, "path"),
     ],
 )
 def test_what_is_more_than_text_is_not_learned(path: str, fields: dict[str, Any], why: str) -> None:
@@ -79,3 +94,59 @@ def test_a_plain_prompt_is_asked_as_it_is() -> None:
     found = fitted(PLAIN, prompt="hi", max_tokens=3, add_special_tokens=False)
     assert isinstance(found, Fit)
     assert tokenize_body(found, None) == {"model": "m", "prompt": "hi", "add_special_tokens": False}
+
+
+@pytest.mark.parametrize(
+    ("path", "fields", "features"),
+    [
+        (MESSAGES, {"messages": [USER], "system": "Be brief."}, Feature.NONE),
+        (MESSAGES, {"messages": [USER], "system": [{"type": "text", "text": "Be brief."}]}, Feature.NONE),
+        (MESSAGES, {"messages": [USER, result("text")]}, Feature.TOOLS),
+        (MESSAGES, {"messages": [USER, result([{"type": "text", "text": "x"}])]}, Feature.TOOLS),
+        (
+            MESSAGES,
+            {"messages": [{"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}]}]},
+            Feature.THINKING,
+        ),
+        (RESPONSES, {"input": "hi"}, Feature.NONE),
+        (
+            RESPONSES,
+            {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}]}]},
+            Feature.NONE,
+        ),
+        (RESPONSES, {"input": [{"type": "function_call_output", "output": "x"}]}, Feature.TOOLS),
+        (RESPONSES, {"input": [{"type": "reasoning", "summary": []}]}, Feature.THINKING),
+    ],
+)
+def test_messages_and_responses_are_asked_of_render_alone(
+    path: str, fields: dict[str, Any], features: Feature
+) -> None:
+    found = fitted(path, **fields, stream=True)
+    assert isinstance(found, Fit) and found.features == features
+    assert tokenize_body(found, None) is None
+    assert render_body(found, None) == {"model": "m", **fields}
+
+
+anything: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "text", "content", "role", "output"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    st.sampled_from([CHAT, PLAIN, MESSAGES, RESPONSES, "/x"]),
+    st.dictionaries(
+        st.sampled_from(["messages", "input", "prompt", "system", "tools", "cache_salt", "documents"]),
+        anything,
+    ),
+)
+def test_any_object_is_fit_or_not(path: str, fields: dict[str, Any]) -> None:
+    found = fitted(path, **fields)
+    assert isinstance(found, str) or found.front_bytes >= 0
+    if isinstance(found, Fit):
+        tokenize_body(found, None)
+        assert len(found.roles) >= 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from routing.bridge.fit import Feature
+from routing.bridge.features import Feature
 from routing.bridge.probe import Probed, Step, probed, steps
 
 Template = Callable[[Mapping[str, Any]], str]
