@@ -38,10 +38,11 @@ class Precise:
         self.trust = Trust()
         self.unlearned = 0
         """Answers to prompts of which nothing was known."""
-        # What was foretold of prompts that run: (last link, engine) -> (tokens, tokens a block).
-        self._pending: OrderedDict[tuple[int, int], tuple[int, int]] = OrderedDict()
+        # What was foretold of prompts that run: (last link, engine) -> (tokens, tokens a block, that is all).
+        self._pending: OrderedDict[tuple[int, int], tuple[int, int, bool]] = OrderedDict()
         self._asked: Prompt | None = None
         self._foretold: dict[int, tuple[int, int]] = {}
+        self._unsure: dict[int, tuple[int, int]] = {}  # of engines that may hold more
         self._known_bytes = 0
 
     @property
@@ -75,7 +76,7 @@ class Precise:
 
     def held(self, prompt: Prompt) -> Mapping[int, int]:
         """As `Residency.held`."""
-        self._asked, self._foretold = prompt, {}
+        self._asked, self._foretold, self._unsure = prompt, {}, {}
         chain, ends = prompt.chain, prompt.ends
         if not chain:
             return _NOTHING
@@ -92,6 +93,8 @@ class Precise:
                 self._foretold[engine] = tokens, size
                 if engine not in self.trust.distrusted:
                     held[engine] = tokens * found.text_bytes // max(1, found.tokens)
+            for engine, count in self._known.at_least(found.blocks, size).items():
+                self._unsure[engine] = count * size, size
         self._known_bytes = least
         return held if self.accuracy.is_trusted and not self.is_restless else _NOTHING
 
@@ -107,10 +110,10 @@ class Precise:
         """
         if prompt is not self._asked or not prompt.chain or not self._bridges:
             return 0
-        foretold = self._foretold.get(engine)
+        foretold = self._foretold.get(engine) or self._unsure.get(engine)
         if foretold is not None:
             pending = self._pending
-            pending[prompt.chain[-1], engine] = foretold
+            pending[prompt.chain[-1], engine] = (*foretold, engine in self._foretold)
             if len(pending) > _MOST_PENDING:
                 pending.popitem(last=False)
         self._asked = None
@@ -125,6 +128,8 @@ class Precise:
         foretold = self._pending.pop((prompt.chain[-1], engine), None)
         if foretold is None:
             self.unlearned += 1
+        elif cached_tokens is not None and not foretold[2]:
+            self._known.judged(engine, foretold[0], cached_tokens, foretold[1])
         elif cached_tokens is not None:
             was_believed = engine not in self.trust.distrusted
             if self.trust.told(engine, foretold[0], cached_tokens, foretold[1]):

@@ -23,7 +23,7 @@ _U64: Final = (1 << 64) - 1
 # The head's words.
 _MAGIC, _VERSION, _GENERATION, _BITS, _MASK_WORDS, _FACTOR, _BEAT, _ROWS = range(8)
 # A row's words.
-_ENGINE, _RANK, _STATE, _BLOCK_SIZE, _GHOSTS, _HELD = range(6)
+_ENGINE, _RANK, _STATE, _BLOCK_SIZE, _GHOSTS, _HELD, _BEGUN = range(7)
 _LOAD: Final = 8
 
 
@@ -42,7 +42,10 @@ class State(IntEnum):
 
 
 class Row(Struct, frozen=True, gc=False):
-    """One publisher as readers see it.  `engine` is its id, `number` its bit."""
+    """One publisher as readers see it.  `engine` is its id, `number` its bit.
+
+    `begun` counts how often what is known of it was forgotten.
+    """
 
     number: int
     engine: int
@@ -51,6 +54,7 @@ class Row(Struct, frozen=True, gc=False):
     block_size: int
     ghosts: int
     held: int
+    begun: int = 0
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -112,8 +116,8 @@ class Board:
         for number in range(min(words[_ROWS], MOST_PUBLISHERS)):
             at = HEAD_WORDS + number * ROW_WORDS
             if words[at + _ENGINE]:
-                engine, rank, state, block_size, ghosts, held = words[at : at + 6]
-                found.append(Row(number, engine - 1, rank, State(state & 3), block_size, ghosts, held))
+                engine, rank, state, block_size, ghosts, held, begun = words[at : at + 7]
+                found.append(Row(number, engine - 1, rank, State(state & 3), block_size, ghosts, held, begun))
         return found
 
     def load(self, number: int) -> Load | None:
@@ -155,7 +159,7 @@ class Board:
     def put(self, row: Row) -> None:
         """A publisher's row."""
         at = HEAD_WORDS + row.number * ROW_WORDS
-        values = (row.engine + 1, row.rank, row.state, row.block_size, row.ghosts, row.held)
+        values = (row.engine + 1, row.rank, row.state, row.block_size, row.ghosts, row.held, row.begun)
         self._fill(at, values)
 
     def drop(self, number: int) -> None:

@@ -136,7 +136,7 @@ class Marked:
         self.number = number
         self.engine = engine
         self.rank = rank
-        self._told = (State.COLD, 0, 0, 0)
+        self._told = (State.COLD, 0, 0, 0, 0)
 
     def add(self, name: int) -> bool:
         """It holds a block; whether that is new."""
@@ -146,13 +146,13 @@ class Marked:
         """It does not hold a block any more."""
         self._book.discard(name, self.number)
 
-    def tell(self, state: State, block_size: int, ghosts: int, held: int) -> None:
+    def tell(self, state: State, block_size: int, ghosts: int, held: int, begun: int = 0) -> None:
         """How far it is believed, and how its blocks are; cheap when readers need not look at once."""
-        told = (state, block_size, ghosts, held)
+        told = (state, block_size, ghosts, held, begun)
         if told == self._told:
             return
         before, self._told = self._told, told
-        self._book.show(self, changed=before[:2] != told[:2] or bool(before[2]) != bool(ghosts))
+        self._book.show(self, changed=_seen(before) != _seen(told))
 
     def say_load(self, load: Load) -> None:
         """What its engine says of its load; readers find it when they look."""
@@ -160,5 +160,11 @@ class Marked:
 
     def row(self) -> Row:
         """What readers see."""
-        state, block_size, ghosts, held = self._told
-        return Row(self.number, self.engine, self.rank, state, block_size, ghosts, held)
+        state, block_size, ghosts, held, begun = self._told
+        return Row(self.number, self.engine, self.rank, state, block_size, ghosts, held, begun)
+
+
+def _seen(told: tuple[State, int, int, int, int]) -> tuple[State, int, bool, int]:
+    """What readers act on."""
+    state, block_size, ghosts, _held, begun = told
+    return state, block_size, ghosts > 0, begun

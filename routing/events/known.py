@@ -17,6 +17,14 @@ class KnownBlocks(Protocol):
         """
         ...
 
+    def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
+        """Leading blocks of this chain that engines hold which are not in a match: they may hold more."""
+        ...
+
+    def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
+        """What `at_least` said of an engine, and what its answer found: when it is always all, it is all."""
+        ...
+
     def block_sizes(self) -> Mapping[int, int]:
-        """Tokens a block, of each engine whose blocks are known now; engines not in it are not in a match."""
+        """Tokens a block, of each engine of whose blocks something is known now."""
         ...

@@ -296,4 +296,5 @@ class Publisher:
 
     def _tell(self) -> None:
         holdings = self._holdings
-        self._marked.tell(self.state, holdings.block_size, holdings.ghosts, holdings.held)
+        begun = self.counts["wipes"]
+        self._marked.tell(self.state, holdings.block_size, holdings.ghosts, holdings.held, begun)

@@ -5,6 +5,7 @@ from typing import Final
 
 from routing.events.board import Board, Load, Place, Row, State
 from routing.events.table import Table
+from routing.events.trust import Complete
 
 SILENT_NS: Final = 5_000_000_000
 """After so long without a sign of life from the writer nothing is known any more."""
@@ -40,6 +41,7 @@ class Reader:
         self._partial: dict[int, _Size] = {}
         self._empty: list[int] = []  # engines that are known to hold nothing
         self._rows: list[Row] = []
+        self._complete = Complete()
 
     def look(self, now_ns: int) -> None:
         """See whether the writer lives.  `now_ns` is CLOCK_MONOTONIC."""
@@ -57,22 +59,24 @@ class Reader:
         return found
 
     def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
-        """Leading blocks of this chain that engines hold of which not all is known: there may be more.
-
-        Only engines that hold some; those in a `match` are not in it.
-        """
+        """As `KnownBlocks.at_least`."""
         table = self._current()
         size = self._partial.get(block_size)
         if table is None or size is None or not self._alive:
             return {}
-        found = self._engines(_held(table, blocks, size), size)
-        return {engine: held for engine, held in found.items() if held}
+        return self._engines(_held(table, blocks, size), size)
+
+    def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
+        """As `KnownBlocks.judged`."""
+        if self._complete.told(engine, foretold_tokens, cached_tokens, block_size):
+            self._sort(self._rows)
 
     def block_sizes(self) -> Mapping[int, int]:
         """As `KnownBlocks.block_sizes`."""
         if self._current() is None or not self._alive:
             return {}
-        return {engine: block_size for block_size, size in self._exact.items() for engine in size.engines}
+        sizes = (*self._partial.items(), *self._exact.items())
+        return {engine: block_size for block_size, size in sizes for engine in size.engines}
 
     def loads(self, since_ns: int) -> dict[int, Load]:
         """What engines said of their load since then, over all ranks; not of those with a silent rank."""
@@ -149,7 +153,9 @@ class Reader:
                 self._empty.append(engine)
             if len(sizes) != 1 or not states <= {State.EXACT, State.DEGRADED}:
                 continue
-            sort = self._exact if states == {State.EXACT} else self._partial
+            begun = tuple(row.begun for row in ranks)
+            is_exact = states == {State.EXACT} or self._complete.has(engine, begun)
+            sort = self._exact if is_exact else self._partial
             size = sort.setdefault(sizes.pop(), _Size())
             size.engines[engine] = [row.number for row in ranks]
             for row in ranks:

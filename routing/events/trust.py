@@ -11,6 +11,8 @@ from collections.abc import Collection
 from typing import Final
 
 WINDOW: Final = 32
+PROOF: Final = 64
+"""So many answers show that what is known of an engine is all that it holds; one may say otherwise."""
 LEAST: Final = 16
 _TOO_MANY: Final = 0.25
 _FEW: Final = 0.05
@@ -56,3 +58,33 @@ class Trust:
         """These are the engines now: another may have the number of one that left."""
         self.distrusted.intersection_update(engines)
         self._last = {engine: last for engine, last in self._last.items() if engine in engines}
+
+
+class Complete:
+    """Of which engines is all known, although their events were not heard from the beginning?
+
+    What an engine held before it was heard is evicted in time: once its answers find nothing that was not
+    foretold, all of it is known.
+    """
+
+    def __init__(self) -> None:
+        self._proven: dict[int, deque[bool]] = {}
+        self._begun: dict[int, tuple[int, ...]] = {}
+        self._complete: set[int] = set()
+
+    def has(self, engine: int, begun: tuple[int, ...]) -> bool:
+        """Whether all is known of it.  `begun` tells how often what was known of its ranks was forgotten."""
+        if self._begun.get(engine) != begun:
+            self._begun[engine] = begun
+            self._proven.pop(engine, None)
+            self._complete.discard(engine)
+        return engine in self._complete
+
+    def told(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> bool:
+        """An answer of an engine of which not all was known; whether that changed."""
+        proven = self._proven.setdefault(engine, deque(maxlen=PROOF))
+        proven.append(abs(foretold_tokens - cached_tokens) <= _TOLERATED_BLOCKS * block_size)
+        if engine in self._complete or len(proven) < PROOF or sum(proven) < PROOF - 1:
+            return False
+        self._complete.add(engine)
+        return True

@@ -20,6 +20,12 @@ class Events:
     def store(self, engine: int, said: list[Said]) -> None:
         self.blocks[engine] |= set(blocks_of(tokens_of(said), self.sizes[engine]))
 
+    def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
+        return {}
+
+    def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
+        raise AssertionError("nothing was said of such an engine")
+
     def match(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         found: dict[int, int] = {}
         for engine, size in self.sizes.items():

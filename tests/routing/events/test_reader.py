@@ -11,6 +11,7 @@ from routing.events.board import MOST_PUBLISHERS, Load, State
 from routing.events.book import Book, FullError, Marked
 from routing.events.reader import SILENT_NS
 from routing.events.table import MOST_PROBES, Table, bits_for, words_for
+from routing.events.trust import PROOF
 from tests.routing.events.memory import FACTOR, Memory
 
 RNG = Random(5)
@@ -66,8 +67,8 @@ def test_only_the_exact_are_in_a_match(state: State) -> None:
     reader = memory.reader()
     exact = state is State.EXACT
     assert reader.match(chain, 16) == {2: 1, 3: 0} | ({1: 4, 4: 0} if exact else {})
-    assert reader.at_least(chain, 16) == ({1: 4} if state is State.DEGRADED else {})
-    assert set(reader.block_sizes()) == {2} | ({1, 4} if exact else set())
+    assert reader.at_least(chain, 16) == ({1: 4, 4: 0} if state is State.DEGRADED else {})
+    assert set(reader.block_sizes()) == {2} | ({1, 4} if exact or state is State.DEGRADED else set())
 
 
 def test_another_block_size_says_nothing() -> None:
@@ -188,3 +189,20 @@ def test_names_that_crowd_cannot_be_chosen_without_the_secret_and_cost_a_bounded
     assert all(table.mask(name) for name in crowd[:MOST_PROBES]) and not table.mask(crowd[-1])
     other = Table(memoryview(bytearray(len(memory))).cast("Q"), bits, 1, FACTOR ^ 0x5555_5555_5554)
     assert all(other.add(name, 0) for name in crowd)  # another secret: they are spread
+
+
+def test_one_of_which_not_all_was_heard_is_exact_once_its_answers_find_no_more_than_was_foretold() -> None:
+    """Until what is known of it is forgotten."""
+    chain = names(4)
+    memory = Memory()
+    marked = publisher(memory.book(), 1, chain, state=State.DEGRADED)
+    reader = memory.reader()
+    assert reader.at_least(chain, 16) == {1: 4}
+    for _ in range(30):
+        reader.judged(1, 64, 640, 16)
+    for n in range(PROOF):
+        assert (1 in reader.match(chain, 16)) is (n >= PROOF - 1), n
+        assert (1 in reader.at_least(chain, 16)) is (n < PROOF - 1), n
+        reader.judged(1, 64, 64 + 16 * (n % 3), 16)
+    marked.tell(State.DEGRADED, 16, 0, 4, 1)
+    assert reader.match(chain, 16) == {} and reader.at_least(chain, 16) == {1: 4}

@@ -65,6 +65,12 @@ def test_one_engine_that_lies_costs_the_others_nothing() -> None:
         def match(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
             return dict.fromkeys((1, 2), len(blocks))
 
+        def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
+            return {}
+
+        def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
+            raise AssertionError
+
         def block_sizes(self) -> dict[int, int]:
             return dict.fromkeys((1, 2), BLOCK)
 
