@@ -155,6 +155,8 @@ class Lineup:
 
     def _added(self, spec: EngineSpec, fleet: Fleet, limits: LimitsSpec, *, up: bool) -> Engine:
         engine = Engine(spec, up=up)
+        if not up:  # its number may have been another's, whose speed is none of its
+            self._loads.rates.write(self._row.worker, spec.id, None, 0.0)
         pool = self._pools[spec.id] = self._pool_of(spec, limits)
 
         def lost() -> None:
