@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routing.events.board import State
 from routing.events.chain import block_chain
-from routing.events.trust import LEAST, WINDOW, Trust
+from routing.events.trust import LEAST, PROOF, WINDOW, Trust
 from routing.precise import Precise
 from routing.types import Prompt
+from tests.routing.events.memory import Memory
 
 BLOCK = 16
 
@@ -95,3 +97,24 @@ def test_one_engine_that_lies_costs_the_others_nothing() -> None:
         precise.answered(prompt, 1, len(tokens), len(tokens))
         assert precise.held(prompt).keys() == {1}
     assert precise.accuracy.is_trusted
+
+
+def test_an_engine_that_was_heard_too_late_is_routed_by_once_its_answers_find_what_it_said() -> None:
+    tokens = list(range(100 * BLOCK))
+    chain = block_chain(tokens, BLOCK)
+    memory = Memory()
+    marked = memory.book().open(7, 0)
+    for name in chain:
+        marked.add(name)
+    marked.tell(State.DEGRADED, BLOCK, 0, len(chain))
+    precise = Precise(memory.reader())
+    precise.look()
+    prompt = Prompt("m", (11, 12), (4000, 8000), 11, 0, True, None)
+    for _ in range(3):
+        precise.learn(prompt.chain, prompt.ends, len(tokens), {BLOCK: array("Q", chain)}, 0)
+    for n in range(PROOF + 5):
+        held = precise.held(prompt)
+        assert (7 in held) is (n >= PROOF), n
+        precise.sent(prompt, 7)
+        precise.answered(prompt, 7, len(tokens), len(tokens) - BLOCK)
+    assert precise.accuracy.answers == 5  # it is judged as others are from then on
