@@ -21,7 +21,7 @@ from pathlib import Path
 from random import Random
 
 from bench.proxies import Shadowlane
-from bench.routing.http import SPEEDS, Clients, end
+from bench.routing.http import SPEEDS, Clients, end, keep
 from bench.routing.measures import Measures, measure
 from bench.routing.plans import Row
 from bench.routing.setting import Setting
@@ -110,6 +110,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--requests", type=int, default=300, help="measured in a run, about")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual load")
+    parser.add_argument("--json", type=Path, help="add every run's figures to this file, a line each")
     asked = parser.parse_args()
     python = os.environ.get("DYNAMO_PYTHON")
     if python is None:

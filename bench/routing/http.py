@@ -7,6 +7,7 @@ random order.  The measures are those of the runs in virtual time.
 
 import argparse
 import asyncio
+import json
 import re
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from random import Random
 
 import aiohttp
@@ -175,6 +177,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=400, help="measured in a run, about")
     parser.add_argument("--policies", default="prefix_cost", help="of ours, each beside the others")
     parser.add_argument("--share", type=float, default=1.0, help="of the usual load")
+    parser.add_argument("--json", type=Path, help="add every run's figures to this file, a line each")
     asked = parser.parse_args()
     found, missing = peers()
     proxies = [Shadowlane(f"shadowlane {name}", name).proxy() for name in asked.policies.split(",")]
@@ -190,7 +193,18 @@ def main() -> None:
                 ran = {proxy.name: one(stage, proxy, plan) for proxy in order}
                 seeds.append([(asked.share, proxy.name, ran[proxy.name]) for proxy in proxies])
                 print(f"{trace}, round {seed + 1}", file=sys.stderr)
+            if asked.json:
+                keep(asked.json, trace, "http", seeds)
             _show(trace, seeds)
+
+
+def keep(path: Path, trace: str, setting: str, seeds: Sequence[Sequence[Row]]) -> None:
+    """Add every run's figures to the file, as `python -m bench.routing --json` does."""
+    with path.open("a", encoding="utf-8") as out:
+        for seed, ran in enumerate(seeds):
+            for load, policy, measures in ran:
+                told = {"trace": trace, "setting": setting, "seed": seed, "load": load, "policy": policy}
+                out.write(json.dumps({**told, **asdict(measures)}) + "\n")
 
 
 def _show(trace: str, seeds: Sequence[Sequence[Row]]) -> None:

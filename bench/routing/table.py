@@ -21,7 +21,7 @@ class Spread:
 
     def __init__(self, values: Sequence[float]) -> None:
         self.mean = fmean(values)
-        self.sd = stdev(values) if len(values) > 1 else 0.0
+        self.sd = stdev(values) if len(values) > 1 and not isnan(self.mean) else 0.0
 
 
 def table(seeds: Sequence[Sequence[Row]]) -> Iterator[str]:

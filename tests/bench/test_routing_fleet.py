@@ -1,6 +1,8 @@
 """The fleet in virtual time does what emulated engines do, and the routing bench is fair and repeatable."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
 from random import Random
 
 import pytest
@@ -169,6 +171,8 @@ def test_the_table_names_who_is_ahead_of_ours() -> None:
     assert [line.split(" has ")[0] for line in behind(seeds)] == ["load 50%: least_load"] * 2
     assert not list(behind([[(0.5, "prefix_cost", good), (0.5, "least_load", good)]] * 3))
     assert "| least_load |" in "\n".join(table(seeds))
+    untold = replace(good, imbalance=nan)  # as over HTTP
+    assert " |  | " in "\n".join(table([[(0.5, "least_load", untold)]] * 2))
 
 
 def test_a_setting_that_a_policy_has_not_is_refused() -> None:
