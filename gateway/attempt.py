@@ -210,6 +210,15 @@ class Attempt:
             self.engine.token_ns = at_ns
         self._service.fleets.prefilled(self.engine, self._pending_bytes)
         self._pending_bytes = 0
+        relay = self._relay
+        if relay.prompt is not None and relay.fleet is not None and self.status < 400:
+            relay.fleet.router.answered(self.engine.id, relay.prompt)
+
+    def _was_refused(self) -> None:
+        """Nothing came of it: what the engine was to hold of the prompt it does not."""
+        relay = self._relay
+        if relay.prompt is not None and relay.fleet is not None:
+            relay.fleet.router.refused(self.engine.id, relay.prompt)
 
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
@@ -220,12 +229,14 @@ class Attempt:
         """The one place where its load is released."""
         self._stop_timer()
         self._service.active.discard(self)
-        self._service.fleets.released(self.engine, self._pending_bytes)
+        self._service.fleets.released(self.engine, self.choice, self._pending_bytes)
 
     def ended(self, ending: Ending, at_ns: int) -> None:
         """The one place where an attempt's ending is counted, and what follows is decided."""
         service, relay, engine = self._service, self._relay, self.engine
         self._let_go()
+        if not self.token_ns or self.status >= 400:
+            self._was_refused()
         if self.replaced:
             relay.try_another(self.replaced)
             return
@@ -280,6 +291,8 @@ class Attempt:
         seconds = relay.fleet.seconds
         if self.token_ns:
             seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
+        if what is Outcome.COMPLETE and self._is_events and self.token_ns and self.status == 200:
+            self.engine.streamed(self.choice, self.sent_ns, self.token_ns, self.last_ns, self.usage)
         queued_ns = 0 if relay.ticket is None else relay.ticket.waited_ns
         seconds.overhead.append((self.chosen_ns - relay.received_ns - queued_ns) / 1e9)
         if what is Outcome.COMPLETE:

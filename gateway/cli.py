@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,12 @@ def version() -> str:
         return metadata.version("shadowlane")
     except metadata.PackageNotFoundError:
         return "dev"
+
+
+def is_compiled() -> bool:
+    """Whether the way of a request runs as machine code (docs/decisions/0006); nothing of it is loaded."""
+    found = find_spec("wire.http1")
+    return found is not None and not str(found.origin).endswith(".py")
 
 
 def _serve(given: argparse.Namespace) -> int:
@@ -154,7 +161,8 @@ def _key(given: argparse.Namespace) -> int:
             return _say(f"shadowlane key: a key has {_SHORTEST_KEY} or more characters, no blanks", _WRONG)
     else:
         key = new_key(secrets.token_bytes)
-        print(f"# the key, for the client alone; it is kept nowhere:\n#   {key}")
+        print("the key, for the client alone, kept nowhere; below it its entry for keys:", file=sys.stderr)
+        print(key)
     entry = {"name": given.name, "hash": hashed(key)}
     print(yaml.safe_dump([entry], sort_keys=False, allow_unicode=True, width=10_000), end="")
     return 0
@@ -168,7 +176,8 @@ def _emulate(rest: Sequence[str]) -> int:
 
 
 def _version(_given: argparse.Namespace) -> int:
-    print(f"shadowlane {version()}")
+    python = ".".join(map(str, sys.version_info[:3]))
+    print(f"shadowlane {version()} ({'compiled' if is_compiled() else 'not compiled'}, Python {python})")
     return 0
 
 

@@ -48,8 +48,10 @@ Watch the rankings of a running Shadowlane in the terminal.
 """
 _KEY = """\
 Make an API key, and the entry for `keys` that knows it by its hash.  The key itself is kept nowhere.
+The first line is the key, for the client alone; what follows is the entry.
 
   shadowlane key search-team
+  shadowlane key search-team | (read -r key; cat >> entries.yaml; echo "$key")
   shadowlane key search-team --stdin < key.txt     (a key that exists already)
 """
 _EMULATE = """\
@@ -84,7 +86,12 @@ def parser() -> argparse.ArgumentParser:
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
     key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")
     _command(commands, "emulate", "run the embedded engine", _EMULATE, add_help=False)
-    _command(commands, "version", "print the version", "Print the version.\n\n  shadowlane version\n")
+    _command(
+        commands,
+        "version",
+        "print the version",
+        "Print the version, and whether it runs compiled.\n\n  shadowlane version\n",
+    )
     return root
 
 

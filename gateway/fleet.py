@@ -5,16 +5,20 @@ from dataclasses import dataclass, field
 from random import random
 from typing import TYPE_CHECKING, Final
 
-from gateway import outlier
+from gateway import outlier, rates
 from gateway.loads import LoadRow, LoadTable
 from gateway.outlier import Reason, Standing, State
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
+from gateway.usage import Usage
+from routing.rates import Learner, Sample
 from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
 
 if TYPE_CHECKING:
     from gateway.split.roles import Roles
 
+# What is learned from in a second, at most.
+_SAMPLES: Final = 256
 # Several workers: what the others do is looked up at most this often; what this one does is seen at once.
 _LOOKED_S: Final = 0.001
 
@@ -31,11 +35,13 @@ class Engine:
         "id",
         "inflight",
         "kind",
+        "learner",
         "life_ns",
         "load",
         "models",
         "name",
         "on_trial",
+        "samples",
         "spec",
         "standing",
         "token_ns",
@@ -54,6 +60,8 @@ class Engine:
         self.models: tuple[str, ...] = ()
         self.inflight = 0
         self.load = EngineLoad(spec.id, 0, 0)
+        self.learner = Learner()
+        self.samples: list[Sample] = []  # since the last second
         self.heard_ns = 0  # when the last answer began, to a request or a probe
         self.token_ns = 0  # when the last first token came; whoever sees it writes it here
         self.life_ns = 0  # when an answer that runs was read from last, as the last sweep saw it
@@ -119,6 +127,28 @@ class Engine:
         self.heard_ns = at_ns
         if outlier.found(self, at_ns):
             self._settle()
+
+    def streamed(self, choice: Choice, sent_ns: int, token_ns: int, last_ns: int, told: Usage | None) -> None:
+        """A stream of its ended well: learn from its instants.  `told` is what it said of its tokens."""
+        if len(self.samples) >= _SAMPLES:
+            return
+        prompt_bytes = choice.cached_bytes + choice.uncached_bytes
+        # What it was alone with, and what it is alone with now: about the batch that it decoded in.
+        batch = (choice.inflight + self.load.inflight) / 2.0 + 1.0
+        self.samples.append(
+            Sample(
+                token_ns / 1e9,
+                (token_ns - sent_ns) / 1e9,
+                (last_ns - token_ns) / 1e9,
+                prompt_bytes,
+                choice.uncached_bytes,
+                choice.pending_bytes,
+                batch,
+                None if told is None else told.prompt_tokens,
+                None if told is None else told.cached_tokens,
+                None if told is None else told.completion_tokens,
+            )
+        )
 
     @property
     def _peers(self) -> Sequence["Engine"]:
@@ -228,6 +258,7 @@ class Fleets:
                 engine.fleet = fleet
         self._loads = loads
         self._row = row
+        self.explained = 0.0  # of the choices, this share carries every engine's cost
         self._shared = loads.workers > 1  # one worker alone knows every load without looking
         self._by_name = {name: fleet for fleet in self.fleets for name in fleet.spec.names}
         self._by_engine = {engine.id: engine for fleet in self.fleets for engine in fleet.engines}
@@ -255,63 +286,89 @@ class Fleets:
         if self._shared and not 0.0 <= at_s - fleet.looked_s < _LOOKED_S:
             self._look(fleet, crowd, at_s)
         loads = fleet.loads
+        explain = self.explained > 0.0 and random() < self.explained
         if without:
             loads = [load for load in loads if load.id not in without]
             if not loads:
                 return None
-            choice = fleet.router.choose(prompt, loads, at_s)
+            choice = fleet.router.choose(prompt, loads, at_s, explain=explain)
         elif not loads:
             return None
         else:
-            choice = fleet.router.choose(prompt, loads, at_s, crowd)
+            choice = fleet.router.choose(prompt, loads, at_s, crowd, explain)
         engine = self._by_engine[choice.engine]
         if engine.on_trial:
             engine.tried()
-        self._charge(engine, choice.uncached_bytes)
+        self._charge(engine, choice.uncached_bytes, choice.cached_bytes + choice.uncached_bytes)
         return engine, choice
 
     def _look(self, fleet: Fleet, crowd: Crowd, at_s: float) -> None:
         """See what all workers together have at the engines."""
         fleet.looked_s = at_s
-        totals, busy = self._loads.totals, crowd.busy
-        for load in fleet.loads:
-            load.inflight, load.pending_bytes = totals(load.id)
+        loads, busy = fleet.loads, crowd.busy
+        if not loads:
+            return
+        ids = [load.id for load in loads]
+        start = min(ids)
+        totals = self._loads.span(start, max(ids) + 1)
+        for load in loads:
+            load.inflight, load.pending_bytes, load.awaiting, load.context_bytes = totals[load.id - start]
             if load.inflight:
                 busy.add(load.id)
             else:
                 busy.discard(load.id)
 
+    def learn(self, now_s: float) -> None:
+        """Set the rates by which engines are chosen to what all workers have learned; about once a second."""
+        for fleet in self.fleets:
+            rates.learn(fleet.engines, self._loads.rates, self._row.worker, now_s)
+
     def charge(self, engine: Engine, prompt: Prompt) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
         total = prompt.ends[-1] if prompt.ends else 0
-        self._charge(engine, total)
-        return Choice(engine.id, "again, on a fresh connection", 0, total)
+        load = engine.load
+        choice = Choice(
+            engine.id, "again, on a fresh connection", 0, total, load.inflight, load.pending_bytes
+        )
+        self._charge(engine, total, total)
+        return choice
 
-    def _charge(self, engine: Engine, pending_bytes: int) -> None:
+    def _charge(self, engine: Engine, pending_bytes: int, prompt_bytes: int) -> None:
         engine.inflight += 1
         load = engine.load
+        awaiting = 1 if pending_bytes else 0
         load.inflight += 1
         load.pending_bytes += pending_bytes
+        load.awaiting += awaiting
+        load.context_bytes += prompt_bytes
         fleet = engine.fleet
         if fleet is not None:
             fleet.ready().busy.add(engine.id)
         if self._shared:
-            self._row.add(engine.id, 1, pending_bytes)
+            self._row.add(engine.id, 1, pending_bytes, awaiting, prompt_bytes)
 
     def prefilled(self, engine: Engine, pending_bytes: int) -> None:
         """The first token came: the prompt no longer waits."""
-        engine.load.pending_bytes -= pending_bytes
+        if not pending_bytes:
+            return
+        load = engine.load
+        load.pending_bytes -= pending_bytes
+        load.awaiting -= 1
         if self._shared:
-            self._row.add(engine.id, 0, -pending_bytes)
+            self._row.add(engine.id, 0, -pending_bytes, -1)
 
-    def released(self, engine: Engine, pending_bytes: int) -> None:
+    def released(self, engine: Engine, choice: Choice, pending_bytes: int) -> None:
         """The attempt ended; `pending_bytes` is what was not released at the first token."""
         engine.inflight -= 1
         load = engine.load
+        awaiting = 1 if pending_bytes else 0
+        prompt_bytes = choice.cached_bytes + choice.uncached_bytes
         load.inflight -= 1
         load.pending_bytes -= pending_bytes
+        load.awaiting -= awaiting
+        load.context_bytes -= prompt_bytes
         fleet = engine.fleet
         if fleet is not None and load.inflight <= 0:
             fleet.ready().busy.discard(engine.id)
         if self._shared:
-            self._row.add(engine.id, -1, -pending_bytes)
+            self._row.add(engine.id, -1, -pending_bytes, -awaiting, -prompt_bytes)

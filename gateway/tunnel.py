@@ -326,4 +326,5 @@ class Tunnel:
     def _release(self) -> None:
         if self._is_charged and self._engine is not None:
             self._is_charged = False
-            self._service.fleets.released(self._engine, self._pending_bytes)
+            assert self.choice is not None
+            self._service.fleets.released(self._engine, self.choice, self._pending_bytes)

@@ -132,7 +132,7 @@ def choose(
 def give_back(fleets: Fleets, chosen: tuple[Engine, Choice]) -> None:
     """An engine that was chosen, and is not asked after all."""
     engine, choice = chosen
-    fleets.released(engine, choice.uncached_bytes)
+    fleets.released(engine, choice, choice.uncached_bytes)
 
 
 def choose_again(relay: "Relay", fleets: Fleets, fleet: "Fleet", at_s: float) -> tuple[Engine, Choice] | None:

@@ -168,6 +168,7 @@ class _Worker:
     def _look(self, now_ns: int) -> None:
         for fleet in self.service.fleets.fleets:
             fleet.look(now_ns)
+        self.service.fleets.learn(now_ns / 1e9)
 
     def _failed(self, step: str, error: Exception) -> None:
         self.service.tallies.counts[("step_failed",)] += 1

@@ -6,6 +6,7 @@ from random import Random
 from time import monotonic_ns
 from typing import Any
 
+from mirror import ids
 from mirror.admit import Admission, Phase
 from mirror.arms import TOO_LARGE, Arm
 from mirror.frames import Copy, Served, production_answer
@@ -25,7 +26,7 @@ class Comparison:
     """Takes the copies of one experiment, sends them, and delivers pairs.
 
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
-    hold.
+    hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Comparison:
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[dict[str, Any]], str | None],
         held_bytes: Callable[[], int],
+        tell_ids: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.experiment = experiment
         self.phase = Phase()
@@ -53,6 +55,7 @@ class Comparison:
         self._rng = rng
         self._admission = Admission(experiment.max_inflight)
         self._held_bytes = held_bytes
+        self._tell_ids = tell_ids
         self._stopping = False
 
     @property
@@ -88,6 +91,8 @@ class Comparison:
         self._rng.shuffle(prepared)
 
         def done(answer: dict[str, Any]) -> None:
+            if self._tell_ids is not None and (told := ids.told_by(copy, answer)) is not None:
+                self._tell_ids(told)
             joiner.answered(copy.id, answer, monotonic_ns())
 
         at_ns = monotonic_ns()

@@ -10,6 +10,7 @@ from typing import Any
 import msgpack
 import msgspec
 
+from mirror import ids
 from mirror.admit import Phase, PhaseName
 from mirror.comparison import Comparison
 from mirror.frames import Copy, Missed, Served
@@ -63,6 +64,7 @@ class Shadow:
         self._rng = rng
         self._phases: dict[str, Phase] = {}
         self._ended: dict[str, int] = {}  # the last epoch of comparisons that have ended
+        self.ids = Observations(os.path.join(spec.run_dir, ids.SOCKET), ids.LINE_BYTES, lambda _frame: None)
         self.comparisons = {one.name: self._comparison(one) for one in spec.experiments}
         frame_bytes = max(2 * spec.copy_bytes, spec.lane_bytes)
         self.inlet = Inlet(os.path.join(spec.run_dir, LANE_SOCKET), frame_bytes, self._took)
@@ -78,6 +80,7 @@ class Shadow:
             loop=asyncio.get_running_loop(),
             deliver=self._deliver,
             held_bytes=self._held_bytes,
+            tell_ids=self.ids.offer if self._spec.tells_ids else None,
         )
 
     async def serve(self, stop: asyncio.Event, changes: Changes | None = None) -> None:
@@ -120,6 +123,8 @@ class Shadow:
     async def _until(self, stop: asyncio.Event) -> None:
         """Work until told to stop; raises what ended a background task."""
         self._tasks.spawn(self.observations.run(), name="observations")
+        if self._spec.tells_ids:
+            self._tasks.spawn(self.ids.run(), name="ids")
         self._tasks.spawn(self._tick(), name="books")
         stopped = self._tasks.spawn(stop.wait(), name="stop")
         await asyncio.wait((stopped, self._failed), return_when=asyncio.FIRST_COMPLETED)

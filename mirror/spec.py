@@ -58,7 +58,8 @@ class ShadowSpec:
     the requests and answers in memory, `answer_bytes` one arm's answer, `pair_bytes` one frame to the
     analysis process.  `patience_s` is how long a finished comparison waits for production's own answer,
     `drain_s` how long a stop waits for answers under way.  `anew` names experiments that begin anew: they
-    wait for the analysis to say in which epoch.
+    wait for the analysis to say in which epoch.  `tells_ids`: the prompts' token ids that the control says
+    are wanted, for routing.
     """
 
     run_dir: str
@@ -71,3 +72,4 @@ class ShadowSpec:
     patience_s: float = 30.0
     drain_s: float = 10.0
     anew: tuple[str, ...] = ()
+    tells_ids: bool = False

@@ -9,6 +9,8 @@ from routing.index import PrefixIndex
 from routing.policy import Policy, Residency
 from routing.types import Choice, EngineLoad, Prompt
 
+PREDICTED_S = 5.0
+"""So long a choice counts as what the engine will hold, beside what it is known to hold."""
 # So few engines are looked at one by one.
 _ALL_BELOW = 16
 _LOTS = 8
@@ -21,12 +23,10 @@ class Router:
     caller charges the load at the same moment, for the same reason.
     """
 
-    def __init__(
-        self, policy: Policy, index: PrefixIndex, rng: Random, residency: Residency | None = None
-    ) -> None:
-        """`residency`: what is known of some engines; the index speaks for the others."""
+    def __init__(self, policy: Policy, index: PrefixIndex, rng: Random) -> None:
         self._policy = policy
-        self._residency = residency
+        self._residency: Residency | None = None
+        self._predicted: PrefixIndex | None = None
         self._index = index
         self._rng = rng
         self._idle_are_alike = bool(getattr(policy, "idle_are_alike", False))
@@ -48,8 +48,9 @@ class Router:
             raise ValueError("no engine to choose from")
         index = self._index
         cached = index.match(prompt.chain, prompt.ends)
-        if self._residency is not None:
-            cached.update(self._residency.held(prompt))
+        predicted = self._predicted
+        if predicted is not None and self._residency is not None:
+            self._correct(cached, self._residency.held(prompt), predicted.match(prompt.chain, prompt.ends))
         offered = engines
         if crowd is not None and self._idle_are_alike and len(engines) > _ALL_BELOW:
             offered = self._few(engines, crowd, cached)
@@ -57,7 +58,32 @@ class Router:
         if explain:
             choice = self._explained(choice, prompt, engines, offered, cached)
         index.record(choice.engine, prompt.chain, prompt.ends, at_s)
+        if predicted is not None:
+            predicted.record(choice.engine, prompt.chain, prompt.ends, at_s)
         return choice
+
+    def know(self, residency: Residency | None) -> None:
+        """What some engines are known to hold, from now on; the index speaks for the others. None: for all.
+
+        Beside what is known, what was sent within `PREDICTED_S` and not refused counts as held, so that
+        siblings of a request whose KV events have not come yet go with it.
+        """
+        self._residency = residency
+        self._predicted = None if residency is None else PrefixIndex(max_age_s=PREDICTED_S)
+
+    def answered(self, engine_id: int, prompt: Prompt) -> None:
+        """The first token of a request came: the engine holds its prompt."""
+        self._index.confirm(engine_id, prompt.chain)
+
+    def refused(self, engine_id: int, prompt: Prompt) -> None:
+        """A request ended without a token: unless others were sent the same, its prompt is not held there."""
+        self._index.retract(engine_id, prompt.chain)
+        if self._predicted is not None:
+            self._predicted.retract(engine_id, prompt.chain)
+
+    def holds(self, engine_id: int, capacity_bytes: int) -> None:
+        """How many bytes of prompts fit into the engine's KV cache, as far as its size is known."""
+        self._index.set_capacity(engine_id, capacity_bytes)
 
     def _explained(
         self,
@@ -78,6 +104,14 @@ class Router:
     def engine_lost(self, engine_id: int) -> None:
         """The engine restarted or left: what it held is gone."""
         self._index.forget(engine_id)
+        if self._predicted is not None:
+            self._predicted.forget(engine_id)
+
+    @staticmethod
+    def _correct(cached: dict[int, int], known: Mapping[int, int], predicted: Mapping[int, int]) -> None:
+        for id, held in known.items():
+            soon = predicted.get(id, 0)
+            cached[id] = soon if soon > held else held
 
     def _few(
         self, engines: Sequence[EngineLoad], crowd: "Crowd", cached: Mapping[int, int]

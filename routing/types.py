@@ -83,7 +83,7 @@ class EngineLoad:
 
     As the engine itself reports, None where it does not: `running` and `queued` requests, `kv_usage` (0..1),
     `kv_tokens` (its KV cache's size), `block_tokens`, `prefill_tokens` (uncached prompt tokens it has yet to
-    compute).
+    compute); `reported_bytes` is what `context_bytes` was when that was said.
 
     `rates`: what was learned of its speed; None where nobody learns.
     """
@@ -100,6 +100,7 @@ class EngineLoad:
         "prefill_tokens",
         "queued",
         "rates",
+        "reported_bytes",
         "running",
     )
 
@@ -117,6 +118,7 @@ class EngineLoad:
         self.kv_tokens: int | None = None
         self.block_tokens: int | None = None
         self.prefill_tokens: int | None = None
+        self.reported_bytes = 0
         self.rates: Rates | None = None
 
     def __repr__(self) -> str:

@@ -82,19 +82,19 @@ def test_a_setting_of_the_wrong_type_names_its_place() -> None:
     place = ("fleets", 1, "policy")
     with pytest.raises(ConfigError) as refused:
         plugins.build(
-            routing.policies, "prefix_cost", {"prefill_bytes_per_s": "fast"}, source="a.yaml", path=place
+            routing.policies, "prefix_cost", {"pressure_s": "fast"}, source="a.yaml", path=place
         )
     assert str(refused.value) == (
-        'a.yaml: fleets[1].policy.params.prefill_bytes_per_s: expected a number, found "fast"'
+        'a.yaml: fleets[1].policy.params.pressure_s: expected a number, found "fast"'
     )
 
 
 def test_settings_that_a_plugin_refuses_are_told_in_its_words() -> None:
     with pytest.raises(ConfigError) as refused:
-        plugins.build(routing.policies, "prefix_cost", {"prefill_bytes_per_s": 0})
+        plugins.build(routing.policies, "prefix_cost", {"pressure_s": -1})
     assert str(refused.value) == (
         "routing.policies: params: expected settings that fit prefix_cost, "
-        "found a mistake: prefill_bytes_per_s must be above 0, not 0.0"
+        "found a mistake: pressure_s must be 0 or more, not -1.0"
     )
 
 

@@ -44,7 +44,9 @@ class Ours:
         self._reports = reports
         self._learn_ns, self._report_ns = LEARN_NS, 0
         with tempfile.TemporaryDirectory() as directory:
-            loads = LoadTable.create(Path(directory) / "loads", setting.workers, setting.engines)
+            loads = self._table = LoadTable.create(
+                Path(directory) / "loads", setting.workers, setting.engines
+            )
         specs = tuple(EngineSpec(n, f"http://engine-{n}", kind="vllm") for n in range(setting.engines))
         spec = FleetSpec("m", ("m",), True, specs)
         self._workers: list[tuple[Fleets, Fleet]] = []
@@ -55,6 +57,10 @@ class Ours:
             engines = [Engine(one) for one in specs]
             fleet = Fleet(spec, engines, Router(make(), index, Random(f"{seed} {worker}")))
             self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet))
+
+    def loads(self) -> list[tuple[int, ...]]:
+        """What all workers together have at each engine."""
+        return [self._table.totals(engine) for engine in range(self._table.engines)]
 
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> Sent | None:
         workers = self._workers

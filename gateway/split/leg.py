@@ -71,9 +71,14 @@ class PrefillFirst(Attempt):
             self._let_go()
             _legs(self).prefilled(self._relay, self, self._kept(), at_ns)
             return
+        relay, exchange = self._relay, self.exchange
+        stale = ending is Ending.CUT and exchange.reused and not exchange.heard
+        if stale and relay.try_same_afresh(self.engine):  # better than the one that decodes doing it all
+            self._let_go()
+            return
         if self._is_kept:
             self.token_ns = 0  # it was no client's
-        _legs(self).count("prefill", _how(self, ending), self._relay)
+        _legs(self).count("prefill", _how(self, ending), relay)
         super().ended(ending, at_ns)
 
     def _kept(self) -> bytes:

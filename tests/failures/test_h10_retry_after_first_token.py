@@ -106,7 +106,7 @@ def test_h10_retry_after_first_token_never_happens() -> None:
             assert asked == Counter(range(len(cases)))
             assert (await last_counts(gateway, heard)).get("requests") == len(cases)
             assert heard.counts["retried"] == 0
-            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0)
+            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0, 0, 0)
 
     run(test())
 
@@ -202,7 +202,7 @@ def test_h10_retry_before_the_first_event_gives_one_beginning(way: str) -> None:
             got = [await ask(gateway.port, post()) for _ in range(4)]
             assert [(one.status, one.text.count(b"tok"), one.is_whole) for one in got] == [(200, 1, True)] * 4
             assert failing.asked and all(one.raw.count(b"HTTP/1.1 ") == 1 for one in got)
-            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0)
+            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0, 0, 0)
 
     run(test())
 

@@ -80,7 +80,7 @@ def test_h12_silent_engine_at_whatever_point_it_falls_silent_the_client_is_told(
                 assert (got.status == 504) == before_the_head, said
                 if said in WITH_A_TOKEN:
                     assert got.text.count(b"tok") == 1
-            assert gateway.loads.totals(0) == (0, 0)
+            assert gateway.loads.totals(0) == (0, 0, 0, 0)
             assert (await last_counts(gateway, heard)).get("timeout") == len(SAID)
 
     run(test())

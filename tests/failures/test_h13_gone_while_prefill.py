@@ -80,7 +80,7 @@ def test_h13_gone_while_prefill_the_engine_stops_working() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await at_once((one(case) for case in range(len(cases))), 100)
             assert still_there == []
-            await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
             assert gone == set(range(len(cases)))
             assert (await last_counts(gateway, heard)).get("client_gone") == len(cases)
             assert heard.counts["requests"] == len(cases)  # and no engine's failure among them
@@ -109,7 +109,7 @@ def test_h13_gone_while_prefill_a_request_that_never_became_whole_reaches_no_eng
         async with running(engine) as gateway, told(gateway.run_dir) as heard:
             await at_once(one(way, size) for way in WAYS for size in range(len(request)))
             await until(lambda: bool(heard.frames) and heard.frames[-1]["connections"] == 0)
-            assert not engine.asked and gateway.loads.totals(0) == (0, 0)
+            assert not engine.asked and gateway.loads.totals(0) == (0, 0, 0, 0)
 
     run(test())
 
@@ -146,7 +146,7 @@ def test_h13_gone_while_prefill_an_upload_that_went_by_is_given_up(way: str) -> 
                     await asyncio.wait_for(came.wait(), 5)
                     WAYS[way](writer)
                     await asyncio.wait_for(ended.wait(), 5)
-                    await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
+                    await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
                 finally:
                     writer.close()
         finally:

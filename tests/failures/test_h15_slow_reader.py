@@ -86,7 +86,7 @@ def test_h15_slow_reader_stops_the_engine_and_not_the_memory() -> None:
             assert {n: size for n, size in (await settled(sent)).items() if size > MOST} == {}
             for client in clients:
                 client.close()
-            await until(lambda: gateway.loads.totals(0) == (0, 0))
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0))
 
     run(test())
 
@@ -123,7 +123,7 @@ def test_h15_slow_reader_that_reads_on_gets_every_byte(framing: str) -> None:
                     await asyncio.sleep(0.02)
             client.close()
             assert parse(b"".join(raw)).text == body
-            assert gateway.loads.totals(0) == (0, 0)
+            assert gateway.loads.totals(0) == (0, 0, 0, 0)
 
     run(test())
 
@@ -151,7 +151,7 @@ def test_h15_slow_reader_that_stalls_is_given_up() -> None:
                 clients.append(unread_client(gateway.port))
                 clients[-1].sendall(numbered(n))
             await until(lambda: gone == set(kinds))
-            await until(lambda: gateway.loads.totals(0) == (0, 0))
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0))
             await until(lambda: heard.frames[-1]["connections"] == 0)
             assert heard.counts.get("client_gone") == len(kinds)
             for client in clients:

@@ -118,11 +118,11 @@ def test_h16_slot_never_freed_however_the_engine_ends(engines: int) -> None:
 
             await asyncio.gather(*map(ending, range(len(ENGINES))))
             totals = [gateway.loads.totals(n) for n in range(engines)]
-            assert totals == [(0, 0)] * engines
+            assert totals == [(0, 0, 0, 0)] * engines
             for n, name in enumerate(ENGINES):  # one by one, to name the one at fault
                 if n % 3 == engines and not name.startswith("silence"):
                     await ending(n)
-                    if any(gateway.loads.totals(m) != (0, 0) for m in range(engines)):
+                    if any(gateway.loads.totals(m) != (0, 0, 0, 0) for m in range(engines)):
                         left.append(name)
             assert left == []
             assert await served(gateway.port)
@@ -157,7 +157,7 @@ def test_h16_slot_never_freed_however_and_whenever_the_client_leaves() -> None:
                     for body in (CHAT, LARGE)
                 )
             )
-            await until(lambda: gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0))
+            await until(lambda: gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0, 0, 0))
             assert await served(gateway.port)
 
     run(test())
@@ -203,7 +203,7 @@ def test_h16_slot_never_freed_however_the_gateway_refuses(takes: bool) -> None:
             for name, ends in OURS.items():
                 await asyncio.gather(*(ends(gateway.port) for _ in range(3)))
                 try:
-                    await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
+                    await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
                 except TimeoutError:
                     pytest.fail(f"{name}: {gateway.loads.totals(0)} are left")
             assert (await ask(gateway.port, numbered(0))).text.endswith(b"[DONE]\n\n")
@@ -223,7 +223,7 @@ def test_h16_slot_never_freed_where_nobody_is() -> None:
                 got = await asyncio.gather(*(ask(gateway.port, post()) for _ in range(5)))
                 statuses += [one.status for one in got]
                 assert set(statuses) <= {502, 503} and len(statuses) < 200
-            assert gateway.loads.totals(0) == (0, 0)
+            assert gateway.loads.totals(0) == (0, 0, 0, 0)
             await engine.start()
 
             async def again() -> None:
@@ -231,7 +231,7 @@ def test_h16_slot_never_freed_where_nobody_is() -> None:
                     await asyncio.sleep(0.05)
 
             await asyncio.wait_for(again(), 10)
-            assert gateway.loads.totals(0) == (0, 0)
+            assert gateway.loads.totals(0) == (0, 0, 0, 0)
 
     run(test())
 
@@ -245,6 +245,6 @@ def test_h16_slot_never_freed_when_a_drain_cuts_what_runs() -> None:
             gateway.stop.set()
             got = await asyncio.gather(*asking)
             assert not any(one.is_whole for one in got if one.raw)
-            await until(lambda: gateway.loads.totals(0) == (0, 0), 5)
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
 
     run(test())

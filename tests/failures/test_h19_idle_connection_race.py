@@ -81,7 +81,7 @@ def test_h19_idle_connection_race_is_repeated_once_on_a_fresh_connection(ending:
         async with running(engine) as gateway:
             for n in range(6):
                 assert (await ask(gateway.port, numbered(n, NOT_STREAMED))).status == 200
-            assert gateway.loads.totals(0) == (0, 0)
+            assert gateway.loads.totals(0) == (0, 0, 0, 0)
         asked = Counter(map(number, engine.asked))
         assert (
             max(asked.values()) == 2 and sum(asked.values()) > 6
@@ -97,7 +97,7 @@ def test_h19_idle_connection_race_goes_to_another_engine_if_there_is_one(ending:
         async with running(dying, other, policy="round_robin") as gateway, told(gateway.run_dir) as heard:
             for n in range(12):
                 assert (await ask(gateway.port, numbered(n, NOT_STREAMED))).status == 200
-            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0)
+            assert gateway.loads.totals(0) == gateway.loads.totals(1) == (0, 0, 0, 0)
             moved = set(map(number, dying.asked)) & set(map(number, other.asked))
             assert moved and max(Counter(map(number, dying.asked)).values()) == 1
             assert (await last_counts(gateway, heard)).get("retried") == len(moved)

@@ -56,7 +56,7 @@ def test_h24_big_body_arrives_whole_whether_it_is_read_or_streamed_by(read_bytes
         cases = [(body, how, extra) for body in bodies for how in (False, True) for extra in ([], [EXPECT])]
         async with running(engine, limits=LimitsSpec(read_bytes=read_bytes)) as gateway:
             assert await at_once((one(*case) for case in cases), 8) == [200] * len(cases)
-            assert gateway.inflight() == 0 and gateway.loads.totals(0) == (0, 0)
+            assert gateway.inflight() == 0 and gateway.loads.totals(0) == (0, 0, 0, 0)
         arrived = sorted(len(peer.body) for peer in engine.asked)
         assert arrived == sorted(len(body) for body, _, _ in cases)
         assert {peer.body for peer in engine.asked} == set(bodies)

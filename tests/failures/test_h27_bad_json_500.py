@@ -87,7 +87,7 @@ def is_the_clients(got: Answered) -> bool:
 
 async def still_well(gateway: Gateway, engine: Engine) -> None:
     """Nothing is held, nothing is held against the engine, and good requests are served."""
-    assert gateway.inflight() == 0 and gateway.loads.totals(0) == (0, 0)
+    assert gateway.inflight() == 0 and gateway.loads.totals(0) == (0, 0, 0, 0)
     health = b"GET /health HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
     assert (await ask(gateway.port, health)).status == 200
     engine.script = answers(json_answer(b"{}"))

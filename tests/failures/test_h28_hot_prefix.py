@@ -81,7 +81,7 @@ def test_h28_hot_prefix_of_a_burst_spreads_over_the_engines() -> None:
         fleet = Fleet()
         async with running(*fleet.engines, policy="prefix_cost") as gateway:
             await fleet.asked(gateway, [question(0, n) for n in range(200)])
-            assert all(gateway.loads.totals(n) == (0, 0) for n in range(4))
+            assert all(gateway.loads.totals(n) == (0, 0, 0, 0) for n in range(4))
         assert over_mean(fleet.shares) < 1.5, fleet.shares
 
     run(test())

@@ -90,7 +90,7 @@ def test_h37_mirror_identity_arms_count_for_nothing_in_productions_load_health_a
             arms = ArmSpec("control", control.url), ArmSpec("c", candidate.url)
             async with shadowed(*production, arms=arms, drain_s=0.1) as it:
                 assert all(await at_once(served(it.gateway, chat(n)) for n in range(80)))
-                assert [it.gateway.loads.totals(n) for n in range(2)] == [(0, 0)] * 2
+                assert [it.gateway.loads.totals(n) for n in range(2)] == [(0, 0, 0, 0)] * 2
 
                 def worker() -> list[dict[str, Any]]:
                     return [one for one in it.stage.analysis.of("status") if "counts" in one]

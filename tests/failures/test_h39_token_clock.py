@@ -245,7 +245,7 @@ def test_h39_token_clock_of_the_gateway_starts_with_the_first_token_too() -> Non
                     for piece in [*AFTER[path], b""]:
                         steps[n].put_nowait(piece)
                     await asyncio.wait_for(reader.readuntil(LAST), 5)
-                    assert gateway.loads.totals(0) == (0, 0)
+                    assert gateway.loads.totals(0) == (0, 0, 0, 0)
                 finally:
                     writer.close()
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import aiohttp
@@ -59,21 +60,31 @@ def test_each_commands_help_shows_an_example(command: str) -> None:
     assert f"\n  shadowlane {command}" in text
 
 
-def test_version_is_one_line() -> None:
+def test_version_is_one_line_and_says_whether_the_compiled_form_runs(tmp_path: Path) -> None:
     status, text, _ = said_by("version")
     assert (status, text.count("\n"), text.startswith("shadowlane ")) == (0, 1, True)
+    assert f"(not compiled, Python {sys.version_info[0]}.{sys.version_info[1]}." in text
+    (tmp_path / "wire").mkdir()
+    for file in (REPOSITORY / "wire").glob("*.py"):
+        (tmp_path / "wire" / file.name).symlink_to(file)
+    (tmp_path / "wire" / f"http1{EXTENSION_SUFFIXES[0]}").touch()  # found before the source beside it
+    said = said_by("version", env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{REPOSITORY}"})
+    assert said[0] == 0 and "(compiled, " in said[1], said
 
 
 def test_a_new_key_is_told_once_with_the_entry_that_knows_it() -> None:
-    status, text, _ = said_by("key", "search-team")
-    key = text.splitlines()[1].removeprefix("#").strip()
-    again, entry, _ = said_by("key", "search-team", "--stdin", stdin=key + "\n")
-    assert (status, again) == (0, 0)
+    """What is to be kept is on standard output, the key for itself; words about it are not."""
+    status, text, told = said_by("key", "search-team")
+    key, _, rest = text.partition("\n")
+    again, entry, nothing = said_by("key", "search-team", "--stdin", stdin=key + "\n")
+    assert (status, again, nothing) == (0, 0, "")
+    assert rest == entry and "#" not in text and key not in told and "kept nowhere" in told
     assert key.startswith("sl-") and key not in entry
     assert text.endswith(entry) and entry.startswith("- name: search-team\n  hash: sha256:")
     assert said_by("key")[1] != text
     for odd in ("true", "123", "a: b", "# c", "é"):
-        assert yaml.safe_load(said_by("key", odd)[1])[0]["name"] == odd
+        entry = said_by("key", odd)[1].partition("\n")[2]
+        assert yaml.safe_load(entry)[0]["name"] == odd
 
 
 def test_a_key_that_could_be_guessed_gets_no_hash() -> None:

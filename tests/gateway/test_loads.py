@@ -14,8 +14,9 @@ from gateway.loads import LoadTable
 WORKERS, ENGINES = 3, 4
 WORKER = st.integers(0, WORKERS - 1)
 ENGINE = st.integers(0, ENGINES - 1)
-ADDED = st.tuples(st.just("add"), WORKER, ENGINE, st.integers(-50, 50), st.integers(-(1 << 40), 1 << 40))
-ZEROED = st.tuples(st.just("zero"), WORKER, st.just(0), st.just(0), st.just(0))
+CELLS = st.tuples(*[st.integers(-(1 << 40), 1 << 40)] * 4)
+ADDED = st.tuples(st.just("add"), WORKER, ENGINE, CELLS)
+ZEROED = st.tuples(st.just("zero"), WORKER, st.just(0), st.just((0, 0, 0, 0)))
 
 
 @contextmanager
@@ -31,22 +32,24 @@ def table(workers: int = WORKERS, engines: int = ENGINES) -> Iterator[tuple[Load
 
 @given(st.lists(ADDED | ZEROED, max_size=40))
 def test_totals_are_the_sum_of_all_rows_and_never_negative(
-    steps: list[tuple[str, int, int, int, int]],
+    steps: list[tuple[str, int, int, tuple[int, ...]]],
 ) -> None:
     with table() as (ours, path):
         theirs = LoadTable.open(path)
-        expected = [[[0, 0] for _ in range(ENGINES)] for _ in range(WORKERS)]
-        for what, worker, engine, inflight, pending_bytes in steps:
+        expected = [[[0] * 4 for _ in range(ENGINES)] for _ in range(WORKERS)]
+        for what, worker, engine, cells in steps:
             if what == "add":
-                ours.row(worker).add(engine, inflight, pending_bytes)
-                expected[worker][engine][0] += inflight
-                expected[worker][engine][1] += pending_bytes
+                ours.row(worker).add(engine, *cells)
+                expected[worker][engine] = [
+                    a + b for a, b in zip(expected[worker][engine], cells, strict=True)
+                ]
             else:
                 theirs.zero(worker)
-                expected[worker] = [[0, 0] for _ in range(ENGINES)]
+                expected[worker] = [[0] * 4 for _ in range(ENGINES)]
         for engine in range(ENGINES):
-            sums = tuple(max(0, sum(row[engine][cell] for row in expected)) for cell in (0, 1))
+            sums = tuple(max(0, sum(row[engine][cell] for row in expected)) for cell in range(4))
             assert ours.totals(engine) == theirs.totals(engine) == sums
+            assert theirs.span(0, ENGINES)[engine] == sums
             for worker in range(WORKERS):
                 assert theirs.row(worker).load(engine) == tuple(expected[worker][engine])
         theirs.close()
@@ -54,12 +57,12 @@ def test_totals_are_the_sum_of_all_rows_and_never_negative(
 
 def test_a_worker_that_dies_in_the_middle_leaves_the_load_of_the_others() -> None:
     with table() as (loads, _path):
-        loads.row(0).add(1, 2, 300)
-        loads.row(2).add(1, 5, 700)
+        loads.row(0).add(1, 2, 300, 1, 900)
+        loads.row(2).add(1, 5, 700, 2, 950)
         loads.zero(2)
-        assert loads.totals(1) == (2, 300)
-        loads.row(2).add(1, -5, -700)  # its last words, after it was given up
-        assert loads.totals(1) == (0, 0)
+        assert loads.totals(1) == (2, 300, 1, 900)
+        loads.row(2).add(1, -5, -700, -2, -950)  # its last words, after it was given up
+        assert loads.totals(1) == (0, 0, 0, 0)
 
 
 def test_an_engine_outside_the_table_is_refused() -> None:

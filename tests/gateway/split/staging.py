@@ -12,7 +12,7 @@ import uvloop
 from emulator.params import EngineParams
 from emulator.server import Running, start
 from gateway.spec import EngineSpec, FleetSpec, SplitSpec
-from tests.support import Answered, Engine, Gateway, Peer, ask, post, running
+from tests.support import Answered, Engine, Gateway, Peer, ask, post, running, until
 
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
 FAST = EngineParams(speed=40.0, hiccup_rate=0.0, default_temperature=0.0)
@@ -21,6 +21,7 @@ ASKED: dict[str, dict[str, Any]] = {
     CHAT: {"model": "emulated", "messages": [{"role": "user", "content": TEXT}], "max_tokens": 24},
     COMPLETIONS: {"model": "emulated", "prompt": TEXT, "max_tokens": 24},
 }
+OTHERS = 9  # requests of another worker
 SAID = {"do_remote_prefill": True, "remote_engine_id": "e", "remote_block_ids": [[1, 2]], "remote_port": 5}
 
 
@@ -43,10 +44,6 @@ class Stage:
 
     async def ask(self, path: str, body: dict[str, Any], *extra: str) -> Answered:
         return await ask(self.gateway.port, post(json.dumps(body).encode(), path, *extra))
-
-    def loads(self) -> list[int]:
-        """Requests in flight at each engine, as the gateway has it."""
-        return [self.gateway.inflight(id) for id in range(len(self.prefill) + len(self.decode))]
 
     def stranded(self) -> int:
         """Blocks that are in use on any engine."""
@@ -88,13 +85,26 @@ async def emulated(
 async def scripted(
     prefill: Sequence[Engine], decode: Sequence[Engine], split: SplitSpec | None = None, **more: Any
 ) -> AsyncIterator[Gateway]:
-    """Scripted engines in both roles behind a gateway; ids count through both."""
+    """Scripted engines in both roles behind a gateway; ids count through both.
+
+    The first of each role is chosen before the others: another worker has those busy.
+    """
     engines = (*prefill, *decode)
     for engine in engines:
         await engine.start()
     urls = [("prefill", one.url) for one in prefill] + [("decode", one.url) for one in decode]
     async with running(*engines, fleets=(fleet(urls, split or SplitSpec()),), **more) as gateway:
+        others = gateway.loads.row(1)
+        for id in (*range(1, len(prefill)), *range(len(prefill) + 1, len(engines))):
+            others.add(id, OTHERS, 0)
         yield gateway
+
+
+async def idle(gateway: Gateway) -> None:
+    """Wait until nothing of this worker's is at any engine."""
+    mine = gateway.loads.row(0)
+    ids = [engine.id for fleet in gateway.spec.fleets for engine in fleet.engines]
+    await until(lambda: all(mine.load(id)[:2] == (0, 0) for id in ids))
 
 
 def asked(peer: Peer) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 
 from emulator.server import start
 from gateway.spec import EngineSpec, FleetSpec
-from tests.gateway.split.staging import ASKED, CHAT, COMPLETIONS, FAST, emulated, run
-from tests.support import Answered, running, until
+from tests.gateway.split.staging import ASKED, CHAT, COMPLETIONS, FAST, emulated, idle, run
+from tests.support import Answered, ask, post, running, until
 
 STYLES = ("vllm", "sglang")
 
@@ -46,8 +46,6 @@ def test_one_engine_computes_the_prompt_and_another_answers_as_one_alone_would(
         alone = await start(FAST)
         spec = FleetSpec(None, (), True, (EngineSpec(0, alone.url, kind="vllm"),))
         async with running(fleets=(spec,)) as gateway:
-            from tests.support import ask, post
-
             wanted = await ask(gateway.port, post(json.dumps(body).encode(), path))
         await alone.close()
         async with emulated(style) as stage:
@@ -64,6 +62,7 @@ def test_one_engine_computes_the_prompt_and_another_answers_as_one_alone_would(
                 1,
                 told["completion_tokens"],
             )
-            await until(lambda: stage.loads() == [0, 0] and stage.stranded() == 0)
+            await until(lambda: stage.stranded() == 0)
+            await idle(stage.gateway)
 
     run(test)

@@ -1,0 +1,92 @@
+"""What one worker notices of each request for the bridge: what is new in it, and how well it was foretold."""
+
+from array import array
+from collections.abc import MutableMapping, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.bridge.frames import Asked, Copied, Learned, Template, words
+from gateway.bridge.link import BridgeLink
+from routing.bridge.fit import CHAT, PLAIN
+from routing.bridge.novelty import Budget
+from routing.precise import Precise
+from routing.types import Prompt
+
+if TYPE_CHECKING:
+    from gateway.relay import Relay
+    from gateway.usage import Usage
+
+_PATHS = frozenset({CHAT, PLAIN})
+
+
+class Lessons:
+    """One fleet's.  `asks`: engines may be asked; `counts` are the worker's tallies."""
+
+    def __init__(
+        self,
+        fleet: str,
+        precise: Precise,
+        link: BridgeLink,
+        budget: Budget,
+        counts: MutableMapping[tuple[str, ...], int],
+        *,
+        asks: bool = True,
+        copies: bool = True,
+    ) -> None:
+        self._fleet = fleet
+        self.precise = precise
+        self._link = link
+        self._budget = budget
+        self._counts = counts
+        self._asks = asks
+        self._copies = copies
+        self._print: int | None = None
+
+    def sent(self, relay: "Relay", engine: int) -> None:
+        """A request is on its way to an engine: learn its prompt, if that is worth it."""
+        prompt, body = relay.prompt, relay.body
+        if prompt is None:
+            return
+        novel = self.precise.sent(prompt, engine)
+        path = relay.ask.path.path
+        if novel <= 0 or body is None or path not in _PATHS:
+            return
+        sizes = self.precise.block_sizes
+        if self._copies and relay.copy is not None:
+            id = relay.id.decode("latin-1")
+            if self._link.tell(Copied(self._fleet, id, *_chain(prompt), sizes)):
+                return
+        if not self._asks:
+            return
+        if relay.packed is not None:
+            body = relay.packed.body
+        why = self._budget.refusal(novel, len(body), relay.received_ns / 1e9)
+        if why is not None:
+            key = ("bridge_skipped", self._fleet, why)
+            self._counts[key] = self._counts.get(key, 0) + 1
+            return
+        self._link.tell(Asked(self._fleet, engine, path, body, *_chain(prompt), sizes))
+
+    def answered(self, prompt: Prompt | None, engine: int, told: "Usage") -> None:
+        """An answer says what was cached of its prompt."""
+        if prompt is not None:
+            self.precise.answered(prompt, engine, told.prompt_tokens, told.cached_tokens)
+
+    def heard(self, told: Learned | Template) -> None:
+        """Something was learned of this fleet.  Raises MalformedFrame."""
+        if isinstance(told, Template):
+            if told.print != self._print:
+                self._print = told.print
+                self.precise.renew(told.tail_tokens)
+            return
+        chain, ends = words(told.chain, "Q"), words(told.ends, "I")
+        if len(chain) == len(ends):
+            blocks = {size: words(packed, "Q") for size, packed in told.blocks.items()}
+            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes)
+
+
+def _chain(prompt: Prompt) -> tuple[bytes, bytes]:
+    return _packed(prompt.chain, "Q"), _packed(prompt.ends, "I")
+
+
+def _packed(numbers: Sequence[int], code: str) -> bytes:
+    return array(code, numbers).tobytes()

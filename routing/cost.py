@@ -1,0 +1,101 @@
+"""What a request costs at each engine, in seconds, and where it costs least.
+
+In the notation of `prefix_cost`, whose docstring gives the formula. It is on the way of every request, so it
+is compiled where that is asked for, and makes nothing that a choice does not need.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Final
+
+from routing.policy import chosen
+from routing.types import Choice, EngineLoad, Prompt
+
+LEAST_BYTES = 64
+"""Of a prompt that is held whole the last block is computed again."""
+LEAST_UNLEARNED_BYTES = 1024
+"""What a request is taken to be in the least where its decoding cannot be reckoned: about 256 tokens."""
+_UNLEARNED: Final = "least work times batch"
+_LEARNED: Final = "costs least"
+# Costs as close as this are the same: what is learned is not more exact, and engines alike share the work.
+_ALIKE_S: Final = 0.001
+_FULL = 0.98  # share of a KV cache beyond which the barrier does not rise further
+
+
+class PrefixCost:
+    """Costs by these weights."""
+
+    __slots__ = ("_crowding", "_pressure_s")
+
+    idle_are_alike = True
+
+    def __init__(self, crowding: float, pressure_s: float) -> None:
+        self._crowding = crowding
+        self._pressure_s = pressure_s
+
+    def choose(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
+    ) -> Choice:
+        """The engine of least cost, one of several by lot."""
+        why, costs = self._costs(prompt, engines, cached)
+        least = min(costs)
+        alike = least if why == _UNLEARNED else least + _ALIKE_S
+        equal: list[int] = [place for place, cost in enumerate(costs) if cost <= alike]
+        number = len(equal)
+        place = equal[0] if number == 1 else equal[int(rng.random() * number)]
+        return chosen(engines[place], prompt, cached, why, costs[place], number)
+
+    def costs(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
+    ) -> dict[int, float]:
+        """Every engine's cost."""
+        _, costs = self._costs(prompt, engines, cached)
+        return {engine.id: cost for engine, cost in zip(engines, costs, strict=True)}
+
+    def _costs(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
+    ) -> tuple[str, list[float]]:
+        ends = prompt.ends
+        whole = ends[-1] if ends else 0
+        costs: list[float] = []
+        for engine in engines:
+            rates = engine.rates
+            if rates is None:
+                return _UNLEARNED, _unlearned(whole, engines, cached)
+            uncached = whole - cached.get(engine.id, 0)
+            if uncached < LEAST_BYTES:
+                uncached = LEAST_BYTES
+            inflight = float(engine.inflight)
+            per_token = rates.bytes_per_token
+            n = uncached / per_token
+            own_s = rates.prefill_s_per_token * n
+            if rates.attention_s_per_token2:
+                own_s += rates.attention_s_per_token2 * n * (whole / per_token - 0.5 * n)
+            first_s = rates.start_s + rates.prefill_s_per_token * engine.pending_bytes / per_token + own_s
+            output = rates.output_tokens
+            most = prompt.max_tokens
+            if most is not None and most < output:
+                output = float(most)
+            decode_s = output * (rates.itl_s + rates.itl_s_per_request * (2.0 * inflight + 1.0))
+            cost = first_s + self._crowding * inflight * own_s + decode_s
+            usage = engine.kv_usage
+            if usage is not None:
+                capacity = engine.kv_tokens
+                if capacity is not None:
+                    usage += (uncached + engine.context_bytes - engine.reported_bytes) / per_token / capacity
+                if usage > 0.0:
+                    usage = min(usage, _FULL)
+                    cost += self._pressure_s * usage / (1.0 - usage)
+            costs.append(cost)
+        return _LEARNED, costs
+
+
+def _unlearned(whole: int, engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[float]:
+    """LMetric (arXiv 2603.15202): the prompt bytes to be computed there, times the batch."""
+    costs: list[float] = []
+    for engine in engines:
+        uncached = whole - cached.get(engine.id, 0)
+        if uncached < LEAST_UNLEARNED_BYTES:
+            uncached = LEAST_UNLEARNED_BYTES
+        costs.append(float(engine.pending_bytes + uncached) * float(engine.inflight + 1))
+    return costs
