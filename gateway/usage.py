@@ -14,15 +14,36 @@ import msgspec
 # Beyond this a document is not decoded as a whole: vectors and logprobs are long, and the counts stand apart.
 _WHOLE_BYTES: Final = 32 << 10
 _OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
+_USAGE: Final = b'"usage":{'
 _FLAT: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens|generated_tokens)"\s*:\s*(\d+)')
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
+class Usage:
     """Tokens of one answer.  `prompt_tokens` includes those that were cached."""
 
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    completion_tokens: int | None = None
+    __slots__ = ("cached_tokens", "completion_tokens", "prompt_tokens")
+
+    def __init__(
+        self,
+        prompt_tokens: int | None = None,
+        cached_tokens: int | None = None,
+        completion_tokens: int | None = None,
+    ) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.cached_tokens = cached_tokens
+        self.completion_tokens = completion_tokens
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Usage) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def _all(self) -> tuple[int | None, int | None, int | None]:
+        return self.prompt_tokens, self.cached_tokens, self.completion_tokens
+
+    def __repr__(self) -> str:
+        return f"Usage({self.prompt_tokens}, {self.cached_tokens}, {self.completion_tokens})"
 
 
 def usage(last_reads: Iterable[bytes], is_events: bool, first_read: bytes = b"") -> Usage | None:
@@ -121,7 +142,31 @@ def _in_line(line: bytes) -> Usage | None:
         return None
 
 
+def _at_end(tail: bytes) -> Usage | None:
+    """The counts, where they stand at the top of a document, at its end and the usual way: as nearly always.
+
+    Only one brace closes behind them, so it is the document's own.
+    """
+    at = tail.rfind(_USAGE)
+    if at < 0:
+        return None
+    at += len(_USAGE) - 1
+    end = tail.find(b"}", at)
+    if tail.find(b"{", at + 1, end) >= 0:
+        end = tail.find(b"}", end + 1)  # details, in an object within
+    rest = tail[end + 1 :]
+    if end < 0 or rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0:
+        return None
+    try:
+        return _said(_decode_told(tail[at : end + 1]))
+    except _ERRORS:
+        return None
+
+
 def _in_document(tail: bytes) -> Usage | None:
+    told = _at_end(tail)
+    if told is not None:
+        return told
     if len(tail) <= _WHOLE_BYTES:
         try:
             if tail[:1] == b"[":

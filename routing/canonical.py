@@ -46,14 +46,7 @@ def message(said: bodies.Message, chain: Chain) -> bytes:
         whole = MESSAGE + said.role.encode()
         if content:
             whole += parts(content, chain)
-    if (
-        said.tool_calls
-        or said.tool_call_id
-        or said.name
-        or said.reasoning_content
-        or said.reasoning
-        or said.function_call
-    ):
+    if not bodies.is_plain_message(said):
         whole += named(b"tool_calls", said.tool_calls) + named(b"tool_call_id", said.tool_call_id)
         whole += named(b"name", said.name) + named(b"function_call", said.function_call)
         whole += named(b"reasoning_content", said.reasoning_content) + named(b"reasoning", said.reasoning)

@@ -78,25 +78,16 @@ def _anthropic(body: bytes | memoryview, key: bytes) -> Prompt:
 
 
 def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
-    front = b""
-    if (
-        asked.reasoning_effort
-        or asked.thinking
-        or asked.chat_template
-        or asked.chat_template_kwargs
-        or asked.tool_choice
-        or asked.add_generation_prompt
-        or asked.continue_final_message
-        or asked.mm_processor_kwargs
-    ):
-        front = _shape(asked)
-    chain = Chain(_head(asked, kind) + front, key)
+    if bodies.is_plain(asked):
+        model = asked.model
+        chain = Chain(kind if model is None else b"%b\xf9%b" % (kind, model.encode()), key)
+    else:
+        chain = Chain(_head(asked, kind) + _shape(asked), key)
+        chain.add(named(b"tools", asked.tools) + named(b"functions", asked.functions))
+        chain.add(named(b"documents", asked.documents))
+        if asked.system:
+            chain.add(FRONT + canonical.text_or_parts(asked.system, chain))
     add = chain.add
-    if asked.tools or asked.functions or asked.documents:
-        add(named(b"tools", asked.tools) + named(b"functions", asked.functions))
-        add(named(b"documents", asked.documents))
-    if asked.system:
-        add(FRONT + canonical.text_or_parts(asked.system, chain))
     root, turns = None, 0
     message = canonical.message
     for said in asked.messages:

@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 import httptools
-import msgspec
 
 from wire.http1 import Headers, keeps_alive
 from wire.known import Known
@@ -14,23 +13,47 @@ _CHUNK: Final = re.compile(rb"([1-9a-fA-F][0-9a-fA-F]{0,6})\r\n")
 _CHUNKED_HEAD: Final = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
 
 
-class ResponseHead(msgspec.Struct, gc=False):
+class ResponseHead:
     """The head of an answer as the engine sent it; `names` are the headers' names in lower case.
 
     `content_length` and `chunked` are both unset where the body ends with the connection.  Content-Length is
-    not among the headers.
+    not among the headers.  `is_events`: the body is an event stream that can be read as it is.  `passed` is
+    for whoever passes the head on: what it made of it, so that it need not do so for the next like it.
     """
 
-    status: int
-    reason: bytes
-    headers: Headers
-    names: list[bytes]
-    keep_alive: bool
-    content_length: int | None
-    chunked: bool
-    is_events: bool  # the body is an event stream that can be read as it is
-    passed: bytes = b""
-    """For whoever passes the head on: what it made of it, so that it need not do so for the next like it."""
+    __slots__ = (
+        "chunked",
+        "content_length",
+        "headers",
+        "is_events",
+        "keep_alive",
+        "names",
+        "passed",
+        "reason",
+        "status",
+    )
+
+    def __init__(
+        self,
+        status: int,
+        reason: bytes,
+        headers: Headers,
+        names: list[bytes],
+        keep_alive: bool,
+        content_length: int | None,
+        chunked: bool,
+        is_events: bool,
+        passed: bytes = b"",
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.headers = headers
+        self.names = names
+        self.keep_alive = keep_alive
+        self.content_length = content_length
+        self.chunked = chunked
+        self.is_events = is_events
+        self.passed = passed
 
     def field(self, name: bytes) -> bytes:
         """The first value of a field, or empty.  `name` is in lower case."""
