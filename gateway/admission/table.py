@@ -5,31 +5,44 @@ writes, and is read as a sum.  The supervisor zeroes a dead worker's column, and
 Cells that every worker writes (buckets, fair shares, turns) are written under the lock only.
 """
 
-import fcntl
 import mmap
 import os
 import struct
 from pathlib import Path
 
+from gateway.admission import lock
+from gateway.admission.lock import MUTEX_BYTES
+
 _MAGIC = 0x53_4C_41_44_4D_49_31  # "SLADMI1"
-_HEADER = struct.Struct("<qqqqq")  # magic, workers, fleets, engines, key slots
+_HEADER = struct.Struct("<qqqqqq16x64x")  # magic, workers, fleets, engines, key slots, has a mutex; its cell
+_LOCK_AT = _HEADER.size - MUTEX_BYTES
 _BYTES = 8
 CLASSES = 3
-_TRIES = 2000
 
 
 class Table:
     """The shared counters.  Attributes name the first cell of each kind; `at` and `total` take such cells."""
 
     def __init__(
-        self, path: str | os.PathLike[str], memory: mmap.mmap, fd: int, shape: tuple[int, ...]
+        self,
+        path: str | os.PathLike[str],
+        memory: mmap.mmap,
+        fd: int,
+        shape: tuple[int, ...],
+        *,
+        is_mutex: bool,
+        is_new: bool,
     ) -> None:
         """Use `create` or `open`."""
         self.workers, self.fleets, self.engines, self.key_slots = shape
         self._memory, self._fd = memory, fd
         self._bytes = memoryview(memory)
         self.cells = self._bytes[_HEADER.size :].cast("q")
-        self.lock_missed = 0
+        self._lock: lock.Lock = lock.NoLock()
+        if self.workers > 1:
+            self._lock = lock.of(memory, _LOCK_AT, fd, is_mutex=is_mutex, is_new=is_new)
+        # Both keep other workers from the shared cells: see `lock.Lock`.
+        self.lock, self.unlock = self._lock.lock, self._lock.unlock
         self.path = Path(path)
         keys = self.key_slots + 1  # the last one counts all keys together
         self.all_keys = self.key_slots
@@ -65,9 +78,20 @@ class Table:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], workers: int, fleets: int, engines: int, key_slots: int
+        cls,
+        path: str | os.PathLike[str],
+        workers: int,
+        fleets: int,
+        engines: int,
+        key_slots: int,
+        *,
+        locks_file: bool = False,
     ) -> "Table":
-        """A new table of zeros at `path`, for this user only.  It replaces one that is there."""
+        """A new table of zeros at `path`, for this user only.  It replaces one that is there.
+
+        `locks_file`: as where there is no mutex (see `lock`).
+        """
+        is_mutex = not locks_file and lock.has_mutex()
         shape = (workers, fleets, engines, key_slots)
         if workers < 1 or min(shape) < 0:
             raise ValueError(f"an admission table needs a worker and no negative sizes: {shape}")
@@ -76,8 +100,8 @@ class Table:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             os.ftruncate(fd, size)
-            os.pwrite(fd, _HEADER.pack(_MAGIC, *shape), 0)
-            return cls(path, mmap.mmap(fd, size), fd, shape)
+            os.pwrite(fd, _HEADER.pack(_MAGIC, *shape, is_mutex), 0)
+            return cls(path, mmap.mmap(fd, size), fd, shape, is_mutex=is_mutex, is_new=True)
         except BaseException:
             os.close(fd)
             raise
@@ -90,10 +114,11 @@ class Table:
             header = os.pread(fd, _HEADER.size, 0)
             if len(header) < _HEADER.size:
                 raise ValueError(f"{os.fspath(path)} is no admission table")
-            magic, *shape = _HEADER.unpack(header)
+            magic, *shape, is_mutex = _HEADER.unpack(header)
             if magic != _MAGIC or min(shape) < 0 or os.fstat(fd).st_size != cls._size(*shape):
                 raise ValueError(f"{os.fspath(path)} is no admission table")
-            return cls(path, mmap.mmap(fd, os.fstat(fd).st_size), fd, tuple(shape))
+            memory = mmap.mmap(fd, os.fstat(fd).st_size)
+            return cls(path, memory, fd, tuple(shape), is_mutex=bool(is_mutex), is_new=False)
         except BaseException:
             os.close(fd)
             raise
@@ -104,8 +129,17 @@ class Table:
 
     def total(self, cell: int) -> int:
         """A leased cell summed over all workers, never below zero (see `loads.LoadTable.totals`)."""
-        start = cell * self.workers
-        held: int = self.cells[start] if self.workers == 1 else sum(self.cells[start : start + self.workers])
+        workers, cells = self.workers, self.cells
+        at = cell * workers
+        held: int
+        if workers == 1:
+            held = cells[at]
+        elif workers == 2:
+            held = cells[at] + cells[at + 1]
+        elif workers <= 4:  # a slice is dearer
+            held = cells[at] + cells[at + 1] + cells[at + 2] + (cells[at + 3] if workers == 4 else 0)
+        else:
+            held = sum(cells[at : at + workers])
         return held if held > 0 else 0
 
     def zero(self, worker: int) -> None:
@@ -117,28 +151,15 @@ class Table:
         """All that one worker holds now: zeros when nothing runs or waits."""
         return list(self.cells[worker : self._leased * self.workers : self.workers])
 
-    def lock(self) -> None:
-        """Keep other workers from the shared cells; the kernel lets go for one that dies.
-
-        A holder that does not run (stopped, or no core for it) must not stop the others: after a few
-        milliseconds they go on without, at the risk of one request too many, and count it.
-        """
-        if self.workers == 1:
-            return
-        for _ in range(_TRIES):
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            except BlockingIOError:
-                os.sched_yield()
-        self.lock_missed += 1
-
-    def unlock(self) -> None:
-        if self.workers > 1:
-            fcntl.flock(self._fd, fcntl.LOCK_UN)
+    @property
+    def lock_missed(self) -> int:
+        """How often the lock was not had in time."""
+        return self._lock.missed
 
     def close(self) -> None:
         """Unmap."""
+        del self.lock, self.unlock
+        self._lock.close()
         self.cells.release()
         self._bytes.release()
         self._memory.close()

@@ -12,6 +12,7 @@ from gateway.fleet import Engine
 from gateway.outcome import Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail
+from gateway.usage import usage
 from routing.types import Choice
 from wire.exchange import Ending
 from wire.response import ResponseHead
@@ -69,7 +70,10 @@ class PrefillFirst(Attempt):
     def ended(self, ending: Ending, at_ns: int) -> None:
         if self._is_kept and ending is Ending.COMPLETE:
             self._let_go()
-            _legs(self).prefilled(self._relay, self, self._kept(), at_ns)
+            answer = self._kept()
+            told = usage((answer,), False)
+            self.engine.streamed(self.choice, self.sent_ns, self.token_ns or at_ns, at_ns, told)
+            _legs(self).prefilled(self._relay, self, answer, at_ns)
             return
         relay, exchange = self._relay, self.exchange
         stale = ending is Ending.CUT and exchange.reused and not exchange.heard

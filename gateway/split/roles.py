@@ -79,6 +79,13 @@ class Roles:
             self.prefill.engines, self.decode.engines = (*prefill, *both), (*decode, *both)
             self.whole.engines = self.decode.engines
 
+    @property
+    def kinds(self) -> tuple[tuple[Engine, ...], ...]:
+        """The engines, those together that do the same work: one that prefills decodes a token a request."""
+        engines = self._fleet.engines
+        first = _with(engines, "prefill")
+        return first, tuple(engine for engine in engines if engine not in first)
+
     def has_other(self, without: Collection[int]) -> bool:
         """Whether a request may yet be served by engines that are not among `without`."""
         whole = self.whole.has_other(without)

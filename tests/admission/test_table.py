@@ -1,6 +1,5 @@
 """The shared table: what each worker holds is seen by all, what a dead one held is free again."""
 
-import fcntl
 import os
 from pathlib import Path
 
@@ -52,22 +51,6 @@ def test_a_dead_workers_leases_are_taken_back_and_nothing_else(path: Path) -> No
     assert set(table.cells[table.buckets :]) == {1}
     assert table.total(table.inflight) == 2
     table.close()
-    theirs.close()
-
-
-def test_a_holder_that_stands_still_stops_nobody(path: Path) -> None:
-    ours, theirs = Table.create(path, *SHAPE), Table.open(path)
-    theirs.lock()
-    ours.lock()
-    assert ours.lock_missed == 1
-    theirs.unlock()
-    ours.lock()
-    assert ours.lock_missed == 1
-    with pytest.raises(BlockingIOError):
-        fcntl.flock(theirs._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    ours.close()
-    theirs.lock()  # the kernel let go for the one that went
-    assert theirs.lock_missed == 0
     theirs.close()
 
 
