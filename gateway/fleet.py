@@ -45,7 +45,6 @@ class Engine:
         "spec",
         "standing",
         "token_ns",
-        "used_bytes",
     )
 
     def __init__(self, spec: EngineSpec, *, up: bool = True) -> None:
@@ -60,7 +59,6 @@ class Engine:
         self.fleet: Fleet | None = None
         self.models: tuple[str, ...] = ()
         self.inflight = 0
-        self.used_bytes = 0  # of prompts in flight, by this worker alone
         self.load = EngineLoad(spec.id, 0, 0)
         self.learner = Learner()
         self.samples: list[Sample] = []  # since the last second
@@ -301,7 +299,7 @@ class Fleets:
         engine = self._by_engine[choice.engine]
         if engine.on_trial:
             engine.tried()
-        self._charge(engine, choice.uncached_bytes, fleet.router)
+        self._charge(engine, choice.uncached_bytes, choice.cached_bytes + choice.uncached_bytes)
         return engine, choice
 
     def _look(self, fleet: Fleet, crowd: Crowd, at_s: float) -> None:
@@ -326,37 +324,29 @@ class Fleets:
             for engines in (fleet.engines,) if fleet.split is None else fleet.split.kinds:
                 rates.learn(engines, self._loads.rates, self._row.worker, now_s)
 
-    def charge(self, engine: Engine, prompt: Prompt, at_s: float) -> Choice:
+    def charge(self, engine: Engine, prompt: Prompt) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
         total = prompt.ends[-1] if prompt.ends else 0
         load = engine.load
         choice = Choice(
             engine.id, "again, on a fresh connection", 0, total, load.inflight, load.pending_bytes
         )
-        router = None if engine.fleet is None else engine.fleet.router
-        if router is not None:
-            router.again(engine.id, prompt, at_s)
-        self._charge(engine, total, router)
+        self._charge(engine, total, total)
         return choice
 
-    def _charge(self, engine: Engine, pending_bytes: int, router: Router | None) -> None:
+    def _charge(self, engine: Engine, pending_bytes: int, prompt_bytes: int) -> None:
         engine.inflight += 1
         load = engine.load
         awaiting = 1 if pending_bytes else 0
         load.inflight += 1
         load.pending_bytes += pending_bytes
         load.awaiting += awaiting
-        context_bytes = 0
-        if router is not None:
-            used_bytes = router.used_bytes(engine.id)
-            context_bytes = used_bytes - engine.used_bytes
-            engine.used_bytes = used_bytes
-            load.context_bytes += context_bytes
+        load.context_bytes += prompt_bytes
         fleet = engine.fleet
         if fleet is not None:
             fleet.ready().busy.add(engine.id)
         if self._shared:
-            self._row.add(engine.id, 1, pending_bytes, awaiting, context_bytes)
+            self._row.add(engine.id, 1, pending_bytes, awaiting, prompt_bytes)
 
     def prefilled(self, engine: Engine, pending_bytes: int) -> None:
         """The first token came: the prompt no longer waits."""
@@ -368,33 +358,18 @@ class Fleets:
         if self._shared:
             self._row.add(engine.id, 0, -pending_bytes, -1)
 
-    def released(
-        self, engine: Engine, prompt: Prompt | None, pending_bytes: int, *, answered: bool = True
-    ) -> None:
-        """The attempt ended; `pending_bytes` is what was not released at the first token.
-
-        `answered`: a token came.  Otherwise what the engine was to hold of the prompt it does not.
-        """
+    def released(self, engine: Engine, choice: Choice, pending_bytes: int) -> None:
+        """The attempt ended; `pending_bytes` is what was not released at the first token."""
         engine.inflight -= 1
         load = engine.load
         awaiting = 1 if pending_bytes else 0
+        prompt_bytes = choice.cached_bytes + choice.uncached_bytes
         load.inflight -= 1
         load.pending_bytes -= pending_bytes
         load.awaiting -= awaiting
-        context_bytes = 0
+        load.context_bytes -= prompt_bytes
         fleet = engine.fleet
-        if fleet is not None:
-            router = fleet.router
-            if prompt is not None:
-                if answered:
-                    router.ended(engine.id, prompt)
-                else:
-                    router.refused(engine.id, prompt)
-            used_bytes = router.used_bytes(engine.id)
-            context_bytes = used_bytes - engine.used_bytes
-            engine.used_bytes = used_bytes
-            load.context_bytes += context_bytes
-            if load.inflight <= 0:
-                fleet.ready().busy.discard(engine.id)
+        if fleet is not None and load.inflight <= 0:
+            fleet.ready().busy.discard(engine.id)
         if self._shared:
-            self._row.add(engine.id, -1, -pending_bytes, -awaiting, context_bytes)
+            self._row.add(engine.id, -1, -pending_bytes, -awaiting, -prompt_bytes)

@@ -89,6 +89,11 @@ class Precise:
         self._known_bytes = least
         return held if self.accuracy.is_trusted and not self.is_restless else _NOTHING
 
+    def foretold(self, engine: int) -> int | None:
+        """Tokens of the prompt that was last asked about that `engine` will have cached; None: not known."""
+        found = self._foretold.get(engine)
+        return None if found is None else found[0]
+
     def sent(self, prompt: Prompt, engine: int) -> int:
         """The prompt that was last asked about goes to `engine`: bytes of it that were not learned yet.
 

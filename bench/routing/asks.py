@@ -30,6 +30,9 @@ class Ask:
     prompt_tokens: int
     output_tokens: int
     blocks: Sequence[int]  # of the prompt and the answer, whole blocks only
+    said: Sequence[Piece]  # since the answer before
+    answer: int  # its key
+    before: "Ask | None" = None  # whose answer this one follows
     at_s: float = 0.0  # instant at speed 1, for those that follow nothing
     follow: "list[tuple[float, Ask]]" = field(default_factory=list)
 
@@ -59,7 +62,7 @@ class Trace:
 class Talk:
     """A prompt that grows: the chains of every beginning of it."""
 
-    __slots__ = ("_bytes", "_bytes_per_token", "_link", "_name", "_parts", "_room", "_size",
+    __slots__ = ("_bytes", "_bytes_per_token", "_link", "_name", "_parts", "_room", "_said", "_size",
                  "blocks", "chain", "ends", "tokens")  # fmt: skip
 
     def __init__(self, block_size: int, bytes_per_token: float) -> None:
@@ -71,6 +74,7 @@ class Talk:
         self.chain: list[int] = []
         self.ends: list[int] = []
         self._link, self._bytes = _ROOT, 0
+        self._said: list[Piece] = []
 
     def copy(self) -> "Talk":
         """Another with the same beginning."""
@@ -83,6 +87,7 @@ class Talk:
     def say(self, piece: Piece) -> None:
         """The next piece."""
         key, tokens = piece
+        self._said.append(piece)
         self.tokens += tokens
         at, room, name, parts, size = 0, self._room, self._name, self._parts, self._size
         append = self.blocks.append
@@ -106,9 +111,11 @@ class Talk:
         self._link = link
         self._bytes += length
 
-    def asked(self, answer: Piece, root: int, turns: int) -> Ask:
+    def asked(self, answer: Piece, root: int, turns: int, before: Ask | None = None) -> Ask:
         """What was said so far, as a request; `answer` is said after it."""
+        said, self._said = tuple(self._said), []
         prompt = Prompt("m", tuple(self.chain), tuple(self.ends), root, turns, True, None)
         prompt_tokens = self.tokens
         self.say(answer)
-        return Ask(prompt, prompt_tokens, answer[1], tuple(self.blocks))
+        self._said.clear()
+        return Ask(prompt, prompt_tokens, answer[1], tuple(self.blocks), said, answer[0], before)

@@ -17,7 +17,7 @@ from gateway.usage import Usage
 from routing.index import PrefixIndex
 from routing.policy import Policy
 from routing.router import Router
-from routing.types import Choice, EngineLoad
+from routing.types import Choice, EngineLoad, Prompt
 
 BYTES_PER_TOKEN = 4  # what a gateway takes for granted
 LEARN_NS = 1_000_000_000
@@ -55,6 +55,8 @@ class Ours:
             for engine in specs:
                 index.set_capacity(engine.id, setting.kv_tokens * BYTES_PER_TOKEN)
             engines = [Engine(one) for one in specs]
+            for one in engines:
+                one.load.kv_tokens = setting.kv_tokens  # engines tell it once, at their start
             fleet = Fleet(spec, engines, Router(make(), index, Random(f"{seed} {worker}")))
             self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet))
 
@@ -72,9 +74,7 @@ class Ours:
         return Sent(ask, engine.id, _Charged(fleets, fleet, engine, choice), now_ns)
 
     def refused(self, sent: Sent, now_ns: int) -> None:
-        charged = _note(sent)
-        charged.release()
-        charged.fleet.router.refused(sent.engine, sent.ask.prompt)
+        _note(sent).release(sent.ask.prompt, answered=False)
 
     def began(self, sent: Sent, answer: Answer, now_ns: int) -> None:
         charged = _note(sent)
@@ -83,7 +83,7 @@ class Ours:
 
     def ended(self, sent: Sent, answer: Answer, now_ns: int) -> None:
         charged = _note(sent)
-        charged.release()
+        charged.release(sent.ask.prompt)
         told = Usage(answer.prompt_tokens, answer.cached_tokens, answer.output_tokens)
         charged.engine.streamed(charged.choice, sent.sent_ns, answer.first_ns, now_ns, told)
 
@@ -116,8 +116,8 @@ class _Charged:
         self.fleets.prefilled(self.engine, self.pending_bytes)
         self.pending_bytes = 0
 
-    def release(self) -> None:
-        self.fleets.released(self.engine, self.choice, self.pending_bytes)
+    def release(self, prompt: Prompt, *, answered: bool = True) -> None:
+        self.fleets.released(self.engine, prompt, self.pending_bytes, answered=answered)
         self.pending_bytes = 0
 
 

@@ -96,7 +96,7 @@ def _multi_turn(rng: Random, block_size: int) -> Iterator[Ask]:
         opening = before = talk.asked((next(keys), round(answers.draw(rng))), root, 0)
         for turn in range(1, _geometric(rng, 6.0, 20)):
             talk.say((next(keys), round(later.draw(rng))))
-            ask = talk.asked((next(keys), round(answers.draw(rng))), root, turn)
+            ask = talk.asked((next(keys), round(answers.draw(rng))), root, turn, before)
             before.follow.append((thinks.draw(rng), ask))
             before = ask
         yield opening
@@ -116,7 +116,7 @@ def _agents(rng: Random, block_size: int) -> Iterator[Ask]:
             branch, before = talk.copy(), first
             for step in range(1, 1 + _geometric(rng, 8.0, 30)):
                 branch.say((next(keys), round(results.draw(rng))))
-                ask = branch.asked((next(keys), round(calls.draw(rng))), first.prompt.root, step)
+                ask = branch.asked((next(keys), round(calls.draw(rng))), first.prompt.root, step, before)
                 before.follow.append((tools_s.draw(rng), ask))
                 before = ask
         yield first

@@ -90,6 +90,22 @@ def run(plan: Plan, chooser: Choosers) -> Run:
         gc.enable()
 
 
+def openings(plan: Plan) -> tuple[list[tuple[float, Ask]], float]:
+    """What is sent unasked, with its instants, and the last of these.
+
+    As many talks as would be under way at that speed begin somewhere in their middle, within a turn's time.
+    """
+    trace, speed = plan.trace, plan.speed
+    number = ceil(plan.asks / (1.0 - plan.setting.warm) / trace.turns)
+    under_way = round(trace.talk_s * speed)
+    asks = trace.opening(under_way + number)
+    since_s = asks[under_way - 1].at_s if under_way else 0.0
+    rng = Random(f"{plan.seed} under way")
+    found = [(rng.random() * trace.talk_s / trace.turns, _somewhere(ask, rng)) for ask in asks[:under_way]]
+    found += [((ask.at_s - since_s) / speed, ask) for ask in asks[under_way:]]
+    return found, found[-1][0] if number else 0.0
+
+
 class _World:
     def __init__(self, plan: Plan, chooser: Choosers) -> None:
         setting = self._setting = plan.setting
@@ -103,22 +119,9 @@ class _World:
         self._sent: dict[int, tuple[Sent, int]] = {}  # by the answer's id: and its place in the outcomes
         self._outcomes: list[Outcome] = []
         self._decision_ns: list[int] = []
-        self._open(plan)
-
-    def _open(self, plan: Plan) -> None:
-        trace, speed = plan.trace, plan.speed
-        number = ceil(plan.asks / (1.0 - plan.setting.warm) / trace.turns)
-        under_way = round(trace.talk_s * speed)
-        opening = trace.opening(under_way + number)
-        since_s = opening[under_way - 1].at_s if under_way else 0.0
-        rng = Random(f"{plan.seed} under way")
-        for ask in opening[:under_way]:
-            self._ask(_somewhere(ask, rng), int(rng.random() * trace.talk_s / trace.turns * 1e9))
-        until_s = 0.0
-        for ask in opening[under_way:]:
-            until_s = (ask.at_s - since_s) / speed
-            self._ask(ask, int(until_s * 1e9))
-        self._until_s = until_s
+        opening, self._until_s = openings(plan)
+        for at_s, ask in opening:
+            self._ask(ask, int(at_s * 1e9))
 
     def run(self) -> Run:
         events = self._events

@@ -41,25 +41,34 @@ class Lessons:
         self._copies = copies
         self._print: int | None = None
 
+    @property
+    def is_probed(self) -> bool:
+        """Whether it is known what the engines' template does."""
+        return self._print is not None
+
     def sent(self, relay: "Relay", engine: int) -> None:
         """A request is on its way to an engine: learn its prompt, if that is worth it."""
         prompt, body = relay.prompt, relay.body
-        if prompt is None:
-            return
-        novel = self.precise.sent(prompt, engine)
-        path = relay.ask.path.path
-        if novel <= 0 or body is None or path not in _PATHS:
-            return
-        sizes = self.precise.block_sizes
-        if self._copies and relay.copy is not None:
-            id = relay.id.decode("latin-1")
-            if self._link.tell(Copied(self._fleet, id, *_chain(prompt), sizes)):
-                return
-        if not self._asks:
+        if prompt is None or body is None:
             return
         if relay.packed is not None:
             body = relay.packed.body
-        why = self._budget.refusal(novel, len(body), relay.received_ns / 1e9)
+        copy = relay.id.decode("latin-1") if self._copies and relay.copy is not None else None
+        self.sent_prompt(prompt, engine, relay.ask.path.path, body, relay.received_ns / 1e9, copy)
+
+    def sent_prompt(
+        self, prompt: Prompt, engine: int, path: str, body: bytes, at_s: float, copy: str | None = None
+    ) -> None:
+        """As `sent`; `copy` is the id of a copy whose token ids will come."""
+        novel = self.precise.sent(prompt, engine)
+        if novel <= 0 or path not in _PATHS:
+            return
+        sizes = self.precise.block_sizes
+        if copy is not None and self._link.tell(Copied(self._fleet, copy, *_chain(prompt), sizes)):
+            return
+        if not self._asks:
+            return
+        why = self._budget.refusal(novel, len(body), at_s)
         if why is not None:
             key = ("bridge_skipped", self._fleet, why)
             self._counts[key] = self._counts.get(key, 0) + 1

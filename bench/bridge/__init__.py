@@ -1,0 +1,1 @@
+"""How well does the gateway foretell what real engines have cached?  `python -m bench.bridge --help`."""
