@@ -11,6 +11,8 @@ from typing import Final
 
 import msgspec
 
+from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told
+
 # Beyond this a document is not decoded as a whole: vectors and logprobs are long, and the counts stand apart.
 _WHOLE_BYTES: Final = 32 << 10
 _OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
@@ -73,49 +75,6 @@ def count(counts: MutableMapping[tuple[str, ...], int], fleet: str, told: Usage)
         counts[key] = counts.get(key, 0) + told.completion_tokens
 
 
-_Count = int | float | None
-
-
-class _Details(msgspec.Struct, gc=False):
-    cached_tokens: _Count = None
-
-
-class _Told(msgspec.Struct, gc=False):
-    """`usage` in every API's words, SGLang's `meta_info`, TGI's `details` and llama.cpp's `timings`."""
-
-    prompt_tokens: _Count = None
-    completion_tokens: _Count = None
-    input_tokens: _Count = None
-    output_tokens: _Count = None
-    cached_tokens: _Count = None
-    prompt_tokens_details: _Details | None = None
-    input_tokens_details: _Details | None = None
-    cache_read_input_tokens: _Count = None
-    cache_creation_input_tokens: _Count = None
-    generated_tokens: _Count = None
-    cache_n: _Count = None
-    prompt_n: _Count = None
-    predicted_n: _Count = None
-
-
-class _Inner(msgspec.Struct, gc=False):
-    usage: _Told | None = None
-
-
-class _Answer(msgspec.Struct, gc=False):
-    """The places where counts stand: at the top, in Responses' `response`, in Messages' `message`."""
-
-    usage: _Told | None = None
-    response: _Inner | None = None
-    message: _Inner | None = None
-    meta_info: _Told | None = None
-    details: _Told | None = None
-    timings: _Told | None = None
-
-
-_decode: Final = msgspec.json.Decoder(_Answer).decode
-_decode_told: Final = msgspec.json.Decoder(_Told).decode
-_decode_batch: Final = msgspec.json.Decoder(list[_Answer]).decode
 _ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -137,7 +96,7 @@ def _in_line(line: bytes) -> Usage | None:
     if not line.startswith(b"data:") or at < 0 or len(line) > _WHOLE_BYTES:
         return _anywhere(line)  # the event began before the reads that are left
     try:
-        return _counts(_decode(line[at:].rstrip()))
+        return _counts(decode(line[at:].rstrip()))
     except _ERRORS:
         return None
 
@@ -158,7 +117,7 @@ def _at_end(tail: bytes) -> Usage | None:
     if end < 0 or rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0:
         return None
     try:
-        return _said(_decode_told(tail[at : end + 1]))
+        return _said(decode_told(tail[at : end + 1]))
     except _ERRORS:
         return None
 
@@ -170,8 +129,8 @@ def _in_document(tail: bytes) -> Usage | None:
     if len(tail) <= _WHOLE_BYTES:
         try:
             if tail[:1] == b"[":
-                return _sum([_counts(one) for one in _decode_batch(tail)])
-            return _counts(_decode(tail))
+                return _sum([_counts(one) for one in decode_batch(tail)])
+            return _counts(decode(tail))
         except _ERRORS:
             pass
     return _anywhere(tail[:1024]) or _anywhere(tail[-_WHOLE_BYTES:])
@@ -182,7 +141,7 @@ def _anywhere(part: bytes) -> Usage | None:
     found = _OBJECT.findall(part)
     if found:
         try:
-            return _said(_decode_told(found[-1]))
+            return _said(decode_told(found[-1]))
         except _ERRORS:
             return None
     at = part.rfind(b'"meta_info"')
@@ -194,7 +153,7 @@ def _anywhere(part: bytes) -> Usage | None:
     return Usage(flat.get(b"prompt_tokens"), flat.get(b"cached_tokens"), flat.get(b"completion_tokens"))
 
 
-def _counts(answer: _Answer) -> Usage | None:
+def _counts(answer: Answer) -> Usage | None:
     told = answer.usage
     if told is None and answer.response is not None:
         told = answer.response.usage
@@ -206,7 +165,7 @@ def _counts(answer: _Answer) -> Usage | None:
     return None
 
 
-def _said(told: _Told) -> Usage | None:
+def _said(told: Told) -> Usage | None:
     prompt, cached, completion = told.prompt_tokens, told.cached_tokens, told.completion_tokens
     details = told.prompt_tokens_details or told.input_tokens_details
     if cached is None and details is not None:
@@ -226,11 +185,11 @@ def _said(told: _Told) -> Usage | None:
     return Usage(_whole(prompt), _whole(cached), _whole(completion))
 
 
-def _first(*counts: _Count) -> _Count:
+def _first(*counts: Count) -> Count:
     return next((one for one in counts if one is not None), None)
 
 
-def _whole(tokens: _Count) -> int | None:
+def _whole(tokens: Count) -> int | None:
     return int(tokens) if tokens is not None and 0 <= tokens < 1 << 40 else None
 
 
