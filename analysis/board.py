@@ -235,6 +235,7 @@ class Board:
             "ready": {"ready": not reasons, "reasons": reasons},
             "config": {} if self.supervision is None else self.supervision.state.get("config", {}),
             "discovery": {} if self.supervision is None else self.supervision.state.get("discovery", {}),
+            "kv_events": {} if self.supervision is None else self.supervision.state.get("kv_events", {}),
             "processes": self.roster.processes(self._now_ns()),
             "experiments": [
                 {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch}

@@ -28,6 +28,7 @@ def complaints(config: "Config") -> Iterator[Complaint]:
             continue
         yield from _kinds(fleet, listed)
         yield from _halves(fleet, i, listed)
+        yield from _places(fleet, i)
 
 
 def style_of(fleet: "Fleet") -> str:
@@ -60,3 +61,14 @@ def _halves(fleet: "Fleet", i: int, listed: "list[tuple[Path, Engine | Discover]
     if fleet.split.min_bytes and style_of(fleet) == "sglang" and "both" not in roles:
         expected = "0, or an engine with role both: SGLang's decode engines take no prompt whole"
         yield Complaint("", ("fleets", i, "split", "min_bytes"), expected, shown(fleet.split.min_bytes))
+
+
+def _places(fleet: "Fleet", i: int) -> Iterator[Complaint]:
+    """A request has one place at a time, and it needs one at each engine of a pair."""
+    expected = "nothing where engines have roles: set the fleet's concurrency"
+    if fleet.engine_concurrency is not None:
+        yield Complaint("", ("fleets", i, "engine_concurrency"), expected, shown(fleet.engine_concurrency))
+    for j, engine in enumerate(fleet.engines):
+        if engine.concurrency is not None:
+            path: Path = ("fleets", i, "engines", j, "concurrency")
+            yield Complaint("", path, expected, shown(engine.concurrency))

@@ -16,6 +16,8 @@ from config.engine import Discover as Discover
 from config.engine import Engine as Engine
 from config.engine import Key, ModelName, Url
 from config.health import Health, Part
+from config.kv_events import KvEvents
+from config.learn import Learn
 from config.limits import Limits
 from config.policy import Policy, Split
 from config.policy import checked_name as _name
@@ -100,6 +102,8 @@ class Fleet(Strict):
     discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
     split: Split = Field(default=Split(), description="How it is split, where engines have roles.")
+    kv_events: KvEvents = Field(default=KvEvents(), description="What its engines say they hold.")
+    learn: Learn = Field(default=Learn(), description="How it is learned what its prompts are to engines.")
     concurrency: AtATime | None = Field(default=None, description="Requests at a time, over all workers.")
     engine_concurrency: AtATime | None = Field(default=None, description="Requests at a time at each engine.")
     when_full: WhenFull = Field(default=WhenFull(), description="What becomes of those that find no room.")

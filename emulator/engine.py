@@ -114,6 +114,11 @@ class Engine:
         self._flush_events()
         return done
 
+    def load(self) -> tuple[int, int, int]:
+        """Running requests, waiting ones, and the blocks in use."""
+        scheduler, cache = self.scheduler, self.scheduler.cache
+        return scheduler.running, scheduler.waiting, cache.num_blocks - cache.free_blocks
+
     def fail_all(self) -> None:
         """The engine dies: everything under way breaks with an error."""
         for live in self.scheduler.sequences():

@@ -1,45 +1,71 @@
-"""KV events on the wire, as vLLM publishes them: a ZMQ PUB socket, and a ROUTER that replays what was missed.
+"""KV events on the wire, as vLLM and SGLang publish them: a ZMQ PUB socket, and a ROUTER that replays.
 
-Three frames: topic, sequence number (8 bytes, big-endian, from 0), msgpack of [timestamp, [event map,
-...], 0]. A replay request names the first number wanted; the answers end with number -1 and an empty
-payload.
+Three frames: topic, sequence number (8 bytes, big-endian, from 0), msgpack of a batch (`kv_dialects`).  A
+replay request names the first number wanted; the answers end with number -1 and an empty payload.  SGLang also
+tells its load, on a socket of its own.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 import msgpack
 import zmq
 import zmq.asyncio
 
-from emulator.kv_cache import CacheEvent, Cleared, Removed, Stored
+from emulator.kv_cache import CacheEvent
+from emulator.kv_dialects import packed
+from emulator.params import EngineParams
 
 _KEPT_BATCHES = 10_000
 _END = b"\xff" * 8
-_MEDIUM = "GPU"
+_LOAD_EVERY_S = 0.2
+
+# Running requests, waiting ones, blocks in use.
+Load = Callable[[], tuple[int, int, int]]
 
 
 class KvEvents:
-    """Publishes on `port` and replays on the port after it; with port 0 both are any free ones."""
+    """Publishes on `kv_events_port`, replays on the port after it, tells its load on the one after that.
 
-    def __init__(self, host: str, port: int, topic: str, block_size: int) -> None:
-        self._topic = topic.encode()
-        self._block_size = block_size
+    With port 0 all are any free ones.  With `kv_events_to` it connects there to publish, and replays nothing.
+    """
+
+    def __init__(self, host: str, params: EngineParams) -> None:
+        port = params.kv_events_port or 0
+        self._params = params
+        self._topic = params.kv_events_topic.encode()
         self._sequence = 0
+        self._losing = Random(f"kv events {params.seed}")
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_BATCHES)
         self._context = zmq.asyncio.Context()
-        self._publisher: zmq.Socket[bytes] = zmq.Context.shadow(self._context).socket(zmq.PUB)
+        plain: zmq.Context[zmq.Socket[bytes]] = zmq.Context.shadow(self._context)
+        self._publisher: zmq.Socket[bytes] = plain.socket(zmq.PUB)
+        self._loads: zmq.Socket[bytes] = plain.socket(zmq.PUB)
         self._replay = self._context.socket(zmq.ROUTER)
-        for socket in (self._publisher, self._replay):
+        for socket in (self._publisher, self._replay, self._loads):
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.SNDHWM, 100_000)
-        self.endpoint = _bind(self._publisher, host, port)
         self.replay_endpoint = _bind(self._replay, host, port and port + 1)
+        self.load_endpoint = _bind(self._loads, host, port and port + 2)
+        if params.kv_events_to:
+            self._publisher.connect(params.kv_events_to)
+            self.endpoint = params.kv_events_to
+        else:
+            self.endpoint = _bind(self._publisher, host, port)
+
+    @property
+    def is_sglang(self) -> bool:
+        """Whether it speaks as SGLang does."""
+        return self._params.kv_events_form == "sglang"
 
     def sources(self) -> list[dict[str, Any]]:
-        """What /kv_event_sources tells."""
+        """What vLLM's /kv_event_sources tells."""
+        if self.is_sglang:
+            return []
         return [
             {
                 "data_parallel_rank": 0,
@@ -49,14 +75,29 @@ class KvEvents:
             }
         ]
 
+    def described(self) -> dict[str, Any]:
+        """`kv_events` in SGLang's /server_info."""
+        return {
+            "publisher": "zmq",
+            "endpoint_host": "*",
+            "endpoint_port_base": _port(self.endpoint),
+            "topic": self._topic.decode(),
+            "block_size": self._params.block_size,
+            "dp_size": 1,
+            "replay_endpoint_port_base": _port(self.replay_endpoint),
+            "load_endpoint_port_base": _port(self.load_endpoint),
+            "load_topic": "load",
+        }
+
     def publish(self, events: Sequence[CacheEvent]) -> None:
         """Send one batch; subscribers that are too slow lose it, the engine never waits."""
-        maps = [_event_map(event, self._block_size) for event in events]
-        payload = msgpack.packb([datetime.now(UTC).timestamp(), maps, 0])
+        form, size = self._params.kv_events_form, self._params.block_size
+        payload = packed(form, events, size, datetime.now(UTC).timestamp())
         number = self._sequence.to_bytes(8, "big")
         self._kept.append((self._sequence, payload))
         self._sequence += 1
-        self._publisher.send_multipart((self._topic, number, payload), zmq.DONTWAIT)
+        if self._losing.random() >= self._params.kv_events_loss:
+            self._publisher.send_multipart((self._topic, number, payload), zmq.DONTWAIT)
 
     async def serve_replays(self) -> None:
         """Answer replay requests until cancelled."""
@@ -72,10 +113,22 @@ class KvEvents:
                     )
             await self._replay.send_multipart((peer, b"", b"", _END, b""))
 
+    async def tell_load(self, load: Load) -> None:
+        """Tell the load every so often, as SGLang does, until cancelled."""
+        number = 0
+        while True:
+            running, waiting, blocks = load()
+            tokens, most = (count * self._params.block_size for count in (blocks, self._params.num_blocks))
+            stat = ["LoadStat", running, waiting, tokens, most, 0, 0, tokens, self._params.max_num_seqs, 0, 0]
+            frames = (b"load", number.to_bytes(8, "big", signed=True), msgpack.packb(stat))
+            self._loads.send_multipart(frames, zmq.DONTWAIT)
+            number += 1
+            await asyncio.sleep(_LOAD_EVERY_S)
+
     def close(self) -> None:
-        """Close both sockets."""
-        self._publisher.close()
-        self._replay.close()
+        """Close all sockets."""
+        for socket in (self._publisher, self._replay, self._loads):
+            socket.close()
         self._context.term()
 
 
@@ -87,32 +140,5 @@ def _bind(socket: Any, host: str, port: int) -> str:
     return f"tcp://{host}:{port}"
 
 
-def _event_map(event: CacheEvent, block_size: int) -> dict[str, Any]:
-    if isinstance(event, Removed):
-        return {"type": "BlockRemoved", "block_hashes": event.block_hashes, "medium": _MEDIUM, "group_idx": 0}
-    if isinstance(event, Cleared):
-        return {"type": "AllBlocksCleared"}
-    return {
-        "type": "BlockStored",
-        "block_hashes": event.block_hashes,
-        "parent_block_hash": event.parent,
-        "token_ids": event.token_ids,
-        "block_size": block_size,
-        "lora_id": None,
-        "medium": _MEDIUM,
-        "lora_name": event.lora or None,
-        "extra_keys": _extra_keys(event),
-        "group_idx": 0,
-        "kv_cache_spec_kind": "full_attention",
-    }
-
-
-def _extra_keys(event: Stored) -> list[list[str] | None]:
-    """Per block: the LoRA's name; on a chain's first block the cache salt too."""
-    keys: list[list[str] | None] = []
-    for index in range(len(event.block_hashes)):
-        names = [event.lora] if event.lora else []
-        if event.salt and index == 0 and event.parent is None:
-            names.append(event.salt)
-        keys.append(names or None)
-    return keys
+def _port(endpoint: str) -> int:
+    return int(endpoint.rpartition(":")[2])

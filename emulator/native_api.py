@@ -119,6 +119,13 @@ class NativeApi:
         """Where KV events are published: a bare list, empty when they are not."""
         return json_answer([] if self._events is None else self._events.sources())
 
+    async def server_info(self, request: web.BaseRequest) -> web.Response:
+        """SGLang's, with where it publishes; vLLM has no such path."""
+        if self._events is None or not self._events.is_sglang:
+            return json_answer({"detail": "Not Found"}, 404)
+        params = self._engine.params
+        return json_answer({"model_path": params.model, "kv_events": self._events.described()})
+
     async def metrics(self, request: web.BaseRequest) -> web.Response:
         """Prometheus text."""
         engine, params = self._engine, self._engine.params

@@ -70,6 +70,15 @@ class EngineParams:
         default=None, metadata={"help": "publish KV events here; 0 = any port"}
     )
     kv_events_topic: str = field(default="kv-events", metadata={"help": "topic of the KV events"})
+    kv_events_form: str = field(
+        default="vllm", metadata={"help": "how KV events are written: vllm, vllm-arrays or sglang"}
+    )
+    kv_events_to: str = field(
+        default="", metadata={"help": "publish KV events by connecting there, such as tcp://10.0.0.2:5557"}
+    )
+    kv_events_loss: float = field(
+        default=0.0, metadata={"help": "fault: share of KV event batches that are not sent, but for replays"}
+    )
 
     def __post_init__(self) -> None:
         for name in (
@@ -83,7 +92,19 @@ class EngineParams:
         ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
-        for name in ("diverge_rate", "error_rate", "refuse_rate", "cut_rate", "hang_rate", "hiccup_rate"):
+        if self.kv_events_form not in ("vllm", "vllm-arrays", "sglang"):
+            raise ValueError(
+                f"kv_events_form must be vllm, vllm-arrays or sglang, got {self.kv_events_form!r}"
+            )
+        for name in (
+            "diverge_rate",
+            "error_rate",
+            "refuse_rate",
+            "cut_rate",
+            "hang_rate",
+            "hiccup_rate",
+            "kv_events_loss",
+        ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"{name} must lie in 0..1, got {getattr(self, name)}")
         if self.handover not in ("", "vllm", "sglang-prefill", "sglang-decode"):

@@ -97,7 +97,7 @@ async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) ->
     bound = listener.getsockname()[1]
     events = None
     if params.kv_events_port is not None:
-        events = KvEvents(host, params.kv_events_port, params.kv_events_topic, params.block_size)
+        events = KvEvents(host, params)
     engine = Engine(params, time.monotonic_ns, None if events is None else events.publish)
     reader = Reader(params, engine.tokenizer)
     handover = Handover(engine, host, bound)
@@ -122,6 +122,8 @@ async def start(params: EngineParams, host: str = "127.0.0.1", port: int = 0) ->
     tasks.spawn(engine.run(), name="engine")
     if events is not None:
         tasks.spawn(events.serve_replays(), name="kv event replays")
+        if events.is_sglang:
+            tasks.spawn(events.tell_load(engine.load), name="load")
     authority = f"[{host}]" if ":" in host else host
     return Running(engine, f"http://{authority}:{bound}", bound, runner, tasks, events, handover)
 
@@ -155,6 +157,7 @@ def _routes(generation: GenerationApi, native: NativeApi) -> dict[str, dict[str,
         "/metrics": {"GET": native.metrics},
         "/reset_prefix_cache": {"POST": native.reset_prefix_cache},
         "/kv_event_sources": {"GET": native.kv_event_sources},
+        "/server_info": {"GET": native.server_info},
     }
 
 

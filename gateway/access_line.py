@@ -46,6 +46,7 @@ def write(access: AccessLog, relay: "Relay", attempt: "Attempt | None", what: Ou
         retries=relay.retries,
         choice=choice,
         usage=attempt.usage if attempt is not None else None,
+        prefill=None if relay.legs is None else relay.legs.prefill(),
     )
 
 

@@ -11,7 +11,7 @@ that no fleet lists is "other", for a client may write anything there.
 from collections import defaultdict
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -64,6 +64,22 @@ class Line(msgspec.Struct, omit_defaults=True, tag_field="event", tag="request",
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     completion_tokens: int | None = None
+    prefill_engine: str | None = None  # that computed the prompt, where another one answered
+    prefill_chosen_ms: float | None = None
+    prefill_sent_ms: float | None = None
+    prefill_end_ms: float | None = None
+    prefill_cached_bytes: int | None = None
+    prefill_uncached_bytes: int | None = None
+
+
+class Prefill(NamedTuple):
+    """The leg that computed the prompt.  An instant of 0 never came."""
+
+    engine: str
+    choice: Choice
+    chosen_ns: int
+    sent_ns: int
+    end_ns: int
 
 
 class AccessLog:
@@ -152,6 +168,7 @@ class AccessLog:
         retries: int = 0,
         choice: Choice | None = None,
         usage: Usage | None = None,
+        prefill: Prefill | None = None,
     ) -> None:
         """Make the line of a request.  An instant of 0 never came."""
 
@@ -190,6 +207,13 @@ class AccessLog:
             told.cached_tokens,
             told.completion_tokens,
         )
+        if prefill is not None:
+            line.prefill_engine = prefill.engine
+            line.prefill_chosen_ms = _ms(prefill.chosen_ns, received_ns)
+            line.prefill_sent_ms = _ms(prefill.sent_ns, received_ns)
+            line.prefill_end_ms = _ms(prefill.end_ns, received_ns)
+            line.prefill_cached_bytes = prefill.choice.cached_bytes
+            line.prefill_uncached_bytes = prefill.choice.uncached_bytes
         encoded = self._encode(line)
         if self._waiting_bytes + len(encoded) > _WAITING_BYTES:
             self.dropped["full"] += 1
@@ -201,3 +225,7 @@ class AccessLog:
         """The lines made since the last time, without line ends."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         return waiting
+
+
+def _ms(at_ns: int, received_ns: int) -> float | None:
+    return (at_ns - received_ns) // 1000 / 1000 if at_ns else None

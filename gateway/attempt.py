@@ -284,6 +284,8 @@ class Attempt:
         if told is not None and fleet is not None:
             self.usage = told
             count(self._service.tallies.counts, fleet.name, told)
+            if fleet.lessons is not None:
+                fleet.lessons.answered(self._relay.prompt, self.engine.id, told)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
         service, relay = self._service, self._relay

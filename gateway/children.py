@@ -17,13 +17,15 @@ class Stage(IntEnum):
     """What a child is.
 
     Children start from the highest stage down and end from the lowest up: analysis must be listening before
-    the shadow connects, and must still be there for the last observations.  Discovery only looks around.
+    the shadow connects, and must still be there for the last observations.  Discovery and the reader of
+    engines' events only look around.
     """
 
     WORKER = 0
     SHADOW = 1
     ANALYSIS = 2
     DISCOVERY = 3
+    EVENTS = 4
 
 
 class Order(Enum):

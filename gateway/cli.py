@@ -207,6 +207,12 @@ def _discovery(given: argparse.Namespace) -> int:
     return run_discovery(sys.stdin.buffer.read(), _setting(given))
 
 
+def _events(given: argparse.Namespace) -> int:
+    from gateway.process import run_events
+
+    return run_events(sys.stdin.buffer.read(), _setting(given))
+
+
 def _setting(given: argparse.Namespace) -> "Setting":
     from gateway.process import Setting
 
@@ -230,6 +236,7 @@ _COMMANDS = {
     "_shadow": _shadow,
     "_analysis": _analysis,
     "_discovery": _discovery,
+    "_events": _events,
 }
 
 if __name__ == "__main__":

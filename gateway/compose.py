@@ -16,8 +16,10 @@ from gateway.columns import Place
 from gateway.spec import (
     CorsSpec,
     EngineSpec,
+    EventsSpec,
     FleetSpec,
     HealthSpec,
+    LearnSpec,
     LimitsSpec,
     SamplingSpec,
     SplitSpec,
@@ -95,6 +97,7 @@ def compose(
         experiments=tuple(_mirrored(config, experiment, kinds) for experiment in config.experiments),
         copy_bytes=config.mirror.copy_bytes,
         lane_bytes=config.mirror.lane_bytes,
+        tells_ids=any(fleet.learn.copies and fleet.kv_events.read != "off" for fleet in config.fleets),
     )
     admin = config.admin_address
     analysis = AnalysisSpec(
@@ -160,9 +163,25 @@ def _fleets(
                 params=params,
                 health=health,
                 split=_split(fleet),
+                events=_events(fleet),
+                learn=_learn(fleet),
             )
         )
     return tuple(composed)
+
+
+def _events(fleet: Fleet) -> EventsSpec | None:
+    said = fleet.kv_events
+    if said.read == "off":
+        return None
+    return EventsSpec(**{name: getattr(said, name) for name in EventsSpec.__dataclass_fields__})
+
+
+def _learn(fleet: Fleet) -> LearnSpec | None:
+    said = fleet.learn
+    if fleet.kv_events.read == "off" or not (said.tokenize or said.copies):
+        return None
+    return LearnSpec(said.tokenize, said.copies, said.bytes_per_s, fleet.loras)
 
 
 def _split(fleet: Fleet) -> SplitSpec | None:

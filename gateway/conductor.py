@@ -18,10 +18,12 @@ from gateway.columns import Columns, NoColumnLeftError
 from gateway.compose import Told, places, to_json
 from gateway.deployment import UnusableError
 from gateway.discovery import spec as discovery
+from gateway.kv import spec as kv
 from gateway.reload import Read
 from gateway.rollout import ANALYSIS, Rollout, Spec
 
 DISCOVERY = "discovery"
+EVENTS = "events"
 # What a running gateway takes over from a new configuration; all else is as it was at the start.
 RELOADABLE = frozenset(
     {
@@ -101,6 +103,7 @@ class Conductor:
         self._number = 0
         self._unsent: dict[str, bytes] = {}
         self._draining = False
+        self._publishers: dict[str, Any] = {}  # as the process that reads KV events last told
 
     def conduct(self, staff: Staff) -> None:
         """Tell these processes from now on."""
@@ -133,6 +136,9 @@ class Conductor:
             self._rollout.answered(child, *line.answer(body))
         elif kind == "found":
             self._discovered(discovery.found_from_json(body), now_ns)
+        elif kind == "publishers":
+            self._publishers = json.loads(body)
+            self._tell_state()
         elif kind == "unreached" and self._staff is not None:
             self._staff.tell(DISCOVERY, "again", body)
         self.look(now_ns)
@@ -146,6 +152,9 @@ class Conductor:
     def died(self, child: Child, now_ns: int) -> None:
         """A process is gone; it is started again with the newest specs."""
         self._unsent.pop(child.name, None)
+        if child.name == EVENTS:
+            self._publishers = {}
+            self._tell_state()
         if self._rollout is not None:
             self._rollout.lost(child.name)
             self.look(now_ns)
@@ -247,6 +256,7 @@ class Conductor:
         for child in self._means.children(told, self._plan.config):
             self._staff.keep(child)
         self._staff.tell(DISCOVERY, "sources", discovery.to_json(discovery.sources(self._plan.config)))
+        self._staff.tell(EVENTS, "engines", kv.to_json(kv.kv_spec(told.workers[0])))
         self._rollout = Rollout(self._number, steps, _PATIENCE_NS)
         self.look(now_ns)
 
@@ -333,5 +343,6 @@ class Conductor:
                 }
                 for source in discovery.sources(self._plan.config).sources
             },
+            "kv_events": self._publishers,
         }
         self._staff.tell(ANALYSIS, "state", json.dumps(state).encode())

@@ -15,6 +15,7 @@ from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
 
 if TYPE_CHECKING:
+    from gateway.bridge.lessons import Lessons
     from gateway.split.roles import Roles
 
 # What is learned from in a second, at most.
@@ -196,6 +197,7 @@ class Fleet:
         self.seconds = Seconds()
         self.looked_s = -1.0  # when other workers' loads were last looked at
         self.split: Roles | None = None  # where engines have roles
+        self.lessons: Lessons | None = None  # where it is learned what engines hold
 
     @property
     def engines(self) -> tuple[Engine, ...]:

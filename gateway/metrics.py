@@ -15,8 +15,10 @@ from typing import Any
 from gateway.admission.keys import ANONYMOUS
 from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
+from gateway.bridge.told import BOUNDS, OF_SCHOOL, SKIPPED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State
+from routing.events.board import State as Trust
 from wire.exchange import Ending
 
 OTHER = "other"
@@ -32,7 +34,16 @@ REASONS = (
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
     "bad_files", "renewed", *LIMITED,
     "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
+    "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
+    *SKIPPED, "link_down", "link_full",
+    "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
+)  # fmt: skip
+
+_OF_EVENTS = (
+    "batches", "stored", "removed", "cleared",
+    "gaps", "missed", "duplicates", "restarts", "wipes", "replays", "replays_failed", "held_back_dropped",
+    "failed",
 )  # fmt: skip
 
 # name -> (help, labels); exported as shadowlane_<name>_total
@@ -64,6 +75,22 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "key_prompt_tokens": ("Prompt tokens of a key, where the engine told.", ("key",)),
     "key_cached_tokens": ("Those of them found in an engine's cache, where it told.", ("key",)),
     "key_output_tokens": ("Output tokens of a key, where the engine told.", ("key",)),
+    "kv_events": ("What engines said of their KV blocks, by kind.", ("engine", "rank", "what")),
+    "kv_ignored": ("What of it said nothing here, by reason.", ("engine", "rank", "reason")),
+    "kv_troubles": ("What went wrong with a publisher of it, by kind.", ("engine", "rank", "what")),
+    "learning": ("Prompts whose token ids were to be learned, by what became of it.", ("what",)),
+    "bridge_skipped": ("Prompts that were not worth learning, by why.", ("fleet", "reason")),
+    "bridge_dropped": ("What was not told to the process that learns, by why.", ("reason",)),
+    "learned_prompts": ("Prompts learned from their token ids, by this worker.", ("fleet",)),
+    "learned_anew": ("Times all was forgotten, since the chat template wrote something else.", ("fleet",)),
+    "learned_mismatched": ("Learned prompts of another length than their engine says.", ("fleet",)),
+    "foretold_error": (
+        "Answers by how many tokens more were foretold as cached than the engine says, up to a bound.",
+        ("fleet", "bound"),
+    ),
+    "foretold_tokens": ("Tokens foretold as cached, where the engine says how many were.", ("fleet",)),
+    "found_tokens": ("Those of them that were.", ("fleet",)),
+    "foretold_unknown": ("Answers to prompts of which nothing was learned.", ("fleet",)),
     "lock_missed": ("Times the limits' lock was not had in time, and done without.", ()),
 }
 # name -> (help, labels, how the workers' values become one)
@@ -72,6 +99,19 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "engine_up": ("1 while somebody answers at the engine's address.", ("engine",), "livemostrecent"),
     "waiting": ("Requests that wait for a fleet's room.", ("fleet", "class"), "livesum"),
     "key_inflight": ("Requests of a key that run or wait.", ("key",), "livesum"),
+    "learned_links": ("Links of prompts' text of which blocks are known.", ("fleet",), "livemax"),
+    "foretold_trusted": (
+        "1 while what is foretold is believed; else what was sent is gone by.",
+        ("fleet",),
+        "livemin",
+    ),
+    "kv_state": (
+        "1 for how far a publisher of KV events is believed.",
+        ("engine", "rank", "trust"),
+        "livemostrecent",
+    ),
+    "kv_blocks": ("KV blocks that a publisher is known to hold.", ("engine", "rank"), "livemostrecent"),
+    "kv_lag_seconds": ("How old its last message was when it came.", ("engine", "rank"), "livemostrecent"),
     "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
 _TTFT_S = (
@@ -175,6 +215,10 @@ class WorkerMetrics:
             "reason": frozenset(reasons),
             "kind": frozenset(kinds),
             "state": frozenset(state.value for state in State),
+            "rank": frozenset(map(str, range(64))),
+            "trust": frozenset(trust.name for trust in Trust),
+            "what": frozenset((*_OF_EVENTS, *OF_SCHOOL)),
+            "bound": frozenset(BOUNDS),
         }
         self._families: dict[str, tuple[Any, tuple[str, ...]]] = {}
         for name, (text, labels) in COUNTERS.items():

@@ -33,12 +33,13 @@ def ask_all(places: Sequence[Place], timeout_s: float, paths: Sequence[str] = PR
     """Ask every place all `paths`, all at once; the answers in the order of `places`."""
 
     async def asked() -> list[Heard]:
-        return await asyncio.gather(*(_ask(place, timeout_s, paths) for place in places))
+        return await asyncio.gather(*(ask(place, timeout_s, paths) for place in places))
 
     return asyncio.run(asked())
 
 
-async def _ask(place: Place, timeout_s: float, paths: Sequence[str]) -> Heard:
+async def ask(place: Place, timeout_s: float, paths: Sequence[str]) -> Heard:
+    """Ask one place all `paths`."""
     headers = {} if place.api_key is None else {"authorization": f"Bearer {place.api_key}"}
     base = place.url
     connector: aiohttp.BaseConnector

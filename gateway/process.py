@@ -20,6 +20,7 @@ from gateway.line import Line
 from gateway.log import configure
 
 _PR_SET_PDEATHSIG = 1
+_AFTER_OTHERS = 10
 # A relay makes many short-lived objects and no cycles (tests/gateway/test_no_cycles.py): collections are for
 # what is overlooked.  One is a pause for all streams, as long as what it looks at is much: 5,000 objects take
 # about 1 ms, 100,000 took 30.  So the young are looked at often, and the old, at 5,000 streams hundreds of
@@ -98,6 +99,21 @@ def run_discovery(spec_json: bytes, setting: Setting) -> int:
         await serve_discovery(spec, stop, log, line)
 
     return _live("discovery", serve, setting)
+
+
+def run_events(spec_json: bytes, setting: Setting) -> int:
+    """Life of the process that reads KV events.  Gives the exit status."""
+    os.nice(_AFTER_OTHERS)  # engines may say much at once, and requests come first
+    metrics.write_as("events")
+    from gateway.kv.process import serve_events
+    from gateway.kv.spec import from_json
+
+    spec = from_json(spec_json)
+
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
+        await serve_events(spec, stop, log, line)
+
+    return _live("events", serve, setting)
 
 
 def _told_rarely(line: Line) -> Callable[[str], None]:

@@ -275,6 +275,8 @@ class Relay:
         service.active.add(attempt)
         if service.lane.experiments and self._again is None and self._stale_again and self.named is None:
             self.copy = copying.offered(self, service.lane, attempt.sent_ns)
+        if self.fleet is not None and self.fleet.lessons is not None:
+            self.fleet.lessons.sent(self, engine.id)
 
     # What attempts tell
 

@@ -17,6 +17,8 @@ from gateway.compose import Told, compose, engine_tls, places, share_sampled, to
 from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
+from gateway.kv import spec as kv
+from gateway.kv.memory import clear_board, create_board
 from gateway.listen import listen, shown
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
@@ -77,6 +79,7 @@ def serve(
 
         tables = Tables(run_dir, config)
         undo.callback(tables.close)
+        create_board(run_dir)
 
         def composed(plan: Plan, columns: Mapping[Column, int]) -> Told:
             fleet_slots, key_slots = tables.slots(plan.config)
@@ -109,6 +112,9 @@ def serve(
         def died(child: Child) -> None:
             if child.stage is Stage.WORKER:
                 tables.zero(next(w.index for w in told.workers if name_of(w) == child.name))
+                forget_live_gauges(run_dir / "metrics", child.name)
+            elif child.stage is Stage.EVENTS:
+                clear_board(run_dir)
                 forget_live_gauges(run_dir / "metrics", child.name)
             conductor.died(child, time.monotonic_ns())
 
@@ -181,6 +187,9 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
     sources = discovery.sources(config)
     if sources.sources:
         kept.append(child(Stage.DISCOVERY, discovery.to_json(sources), _DISCOVERY_GRACE_S))
+    events = kv.kv_spec(told.workers[0])
+    if kv.says_anything(events):
+        kept.append(child(Stage.EVENTS, kv.to_json(events), _DISCOVERY_GRACE_S))
     kept += [
         Child(
             name=name_of(worker),

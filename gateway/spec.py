@@ -51,6 +51,35 @@ class SplitSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsSpec:
+    """How a fleet's events are read.
+
+    `publish` and `replay` are where an engine publishes that does not say so itself, `{host}` standing for
+    its host; `ranks` are on the ports from there on.  `bind` is where engines connect to that publish so.
+    `drain`: TensorRT-LLM's are read by taking them away, and told again at `publish_drained`.
+    """
+
+    publish: str | None = None
+    replay: str | None = None
+    ranks: int = 1
+    topic: str = ""
+    bind: str | None = None
+    drain: bool = False
+    publish_drained: str | None = None
+    most_blocks: int = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class LearnSpec:
+    """How it is learned what a fleet's prompts become.  `loras` are adapters among the fleet's names."""
+
+    tokenize: bool = True
+    copies: bool = True
+    bytes_per_s: int = 128 << 10
+    loras: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FleetSpec:
     """The engines that serve one model.  `names` are all the names a request may use for it."""
 
@@ -62,6 +91,8 @@ class FleetSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     health: HealthSpec = HealthSpec()
     split: SplitSpec | None = None  # None: no engine has a role
+    events: EventsSpec | None = None  # None: they are not read
+    learn: LearnSpec | None = None  # None: nothing is, and events are of no use
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ def status_frame(service: Service, index: int, at_ns: int) -> bytes:
             "id": engine.id,
             "url": engine.name,
             "kind": engine.kind,
+            "role": engine.spec.role,
             "up": engine.is_there and engine.heard_ns > 0,  # tried at once, but ready only when it was heard
             "state": engine.standing.state.value,
             "inflight": engine.inflight,

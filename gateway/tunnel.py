@@ -113,10 +113,11 @@ class Tunnel:
                 self._refuse(got)
                 return
             fleet = self.fleet = got
+        side = fleet if fleet.split is None else fleet.split.whole
         tried: tuple[int, ...] = ()
         while len(tried) <= service.limits.retries:
             chosen = turnstile.choose(
-                self._ticket, service.fleets, fleet, _NO_PROMPT, monotonic_ns() / 1e9, tried
+                self._ticket, service.fleets, side, _NO_PROMPT, monotonic_ns() / 1e9, tried
             )
             if chosen is None:
                 break

@@ -13,9 +13,12 @@ from typing import Any
 from gateway.access_log import AccessLog
 from gateway.admission.desk import Desk
 from gateway.beat import beat
+from gateway.bridge.studies import Studies
 from gateway.drain import drain
 from gateway.entrance import Porter
 from gateway.fleet import Fleet, Fleets, Seconds
+from gateway.kv import loads as reported
+from gateway.kv.memory import open_known
 from gateway.lane_link import LaneLink
 from gateway.line import Done
 from gateway.line_writer import LineWriter
@@ -61,6 +64,8 @@ async def serve_worker(
     servers = [await porter.serve(one) for one in listeners]
     tasks.spawn(worker.lane.keep_connected(), name="lane")
     tasks.spawn(worker.status.keep_connected(), name="status")
+    if worker.studies is not None:
+        tasks.spawn(worker.studies.link.keep_connected(), name="bridge")
     tasks.spawn(worker.tick(), name="tick")
     tasks.spawn(worker.certificates.watch(), name="certificates")
     if changes is not None:
@@ -94,6 +99,11 @@ class _Worker:
         self._index = spec.index
         self.lineup = Lineup(loads, loads.row(spec.index), self._pools.of, tasks, log, unreached)
         fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns(), first=True)
+        self.known = open_known(run_dir)
+        self.studies = None
+        if self.known is not None:
+            self.studies = Studies(loop, spec.run_dir, self.known, tallies.counts, spec.workers)
+            self.studies.renew(fleets.fleets)
         self.lane = LaneLink(
             loop,
             str(run_dir / "lane.sock"),
@@ -138,6 +148,8 @@ class _Worker:
         self.certificates.check(spec)
         service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
         service.admission = self._desk.renew(spec.admission, _by_model(service.fleets))
+        if self.studies is not None:
+            self.studies.renew(service.fleets.fleets)
         service.pools = self.lineup.pools
         service.limits = spec.limits
         service.opened_paths = _opened(spec)
@@ -166,6 +178,9 @@ class _Worker:
         await beat(steps, self._failed)
 
     def _look(self, now_ns: int) -> None:
+        if self.known is not None and self.studies is not None:
+            reported.look(self.known, self.service.fleets.fleets, now_ns)
+            self.studies.look()
         for fleet in self.service.fleets.fleets:
             fleet.look(now_ns)
         self.service.fleets.learn(now_ns / 1e9)
@@ -196,6 +211,8 @@ class _Worker:
     def close(self) -> None:
         """Let go of what is held, once nothing runs."""
         self.lineup.close()
+        if self.known is not None:
+            self.known.close()
         self._desk.close()
 
     def report(self) -> None:
@@ -222,6 +239,8 @@ class _Worker:
             seconds["e2e", fleet.name] = seen.e2e
             seconds["overhead", fleet.name] = seen.overhead
         self._desk.report(counts, seconds, gauges)
+        if self.studies is not None:
+            self.studies.report(counts, gauges)
         self._metrics.flush(counts, seconds, gauges)
         service.lane.tell_missed()
         self.status.send(status_frame(service, self._index, monotonic_ns()))

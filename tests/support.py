@@ -29,7 +29,17 @@ SPARE_COLUMNS = 64  # for engines that a test adds
 
 _PROBES = tuple(
     f"GET {path} "
-    for path in ("/health", "/v1/models", "/version", "/props", "/server_info", "/get_model_info", "/info")
+    for path in (
+        "/health",
+        "/ping",
+        "/v1/models",
+        "/version",
+        "/props",
+        "/server_info",
+        "/kv_event_sources",
+        "/get_model_info",
+        "/info",
+    )
 )
 
 Script = Callable[["Peer"], Awaitable[None]]

@@ -158,16 +158,18 @@ class Bench:
         kinds = [kind for kind in self.given.kinds.split(",") for _ in range(self.given.talks)]
         self.rng.shuffle(kinds)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(600)) as session:
+            turns = asyncio.Semaphore(self.given.concurrency)
 
             async def talk() -> None:
                 while kinds:
                     last: int | None = None
                     for asked in talks.one(kinds.pop()):
-                        last = await self.ask(session, asked, last)
-                        await asyncio.sleep(self.given.pause)
+                        async with turns:
+                            last = await self.ask(session, asked, last)
+                        await asyncio.sleep(self.given.pause * 2 * self.rng.random())
 
             async with asyncio.TaskGroup() as group:
-                for _ in range(self.given.concurrency):
+                for _ in range(self.given.alive or self.given.concurrency):
                     group.create_task(talk())
 
     def report(self) -> str:
@@ -226,8 +228,9 @@ def parsed(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--model", default="tiny", help="the model's name")
     parser.add_argument("--kinds", default="chat", help=f"of conversations, with commas: {', '.join(KINDS)}")
     parser.add_argument("--talks", type=int, default=60, help="conversations of each kind")
-    parser.add_argument("--concurrency", type=int, default=1, help="conversations at a time")
-    parser.add_argument("--pause", type=float, default=0.0, help="seconds between a conversation's requests")
+    parser.add_argument("--concurrency", type=int, default=1, help="requests at a time")
+    parser.add_argument("--alive", type=int, default=0, help="conversations at a time, if more than that")
+    parser.add_argument("--pause", type=float, default=0.3, help="mean seconds between a talk's requests")
     parser.add_argument("--max-tokens", type=int, default=8, help="of an answer")
     parser.add_argument("--scale", type=float, default=1.0, help="of all texts' lengths")
     parser.add_argument("--bytes-per-s", type=float, default=131072.0, help="learned from each engine")

@@ -158,7 +158,6 @@ class Table:
 
     def close(self) -> None:
         """Unmap."""
-        del self.lock, self.unlock
         self._lock.close()
         self.cells.release()
         self._bytes.release()

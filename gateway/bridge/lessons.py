@@ -19,7 +19,7 @@ _PATHS = frozenset({CHAT, PLAIN})
 
 
 class Lessons:
-    """One fleet's.  `asks`: engines may be asked; `counts` are the worker's tallies."""
+    """One fleet's.  `counts` are the worker's tallies."""
 
     def __init__(
         self,
@@ -28,18 +28,21 @@ class Lessons:
         link: BridgeLink,
         budget: Budget,
         counts: MutableMapping[tuple[str, ...], int],
-        *,
-        asks: bool = True,
-        copies: bool = True,
     ) -> None:
         self._fleet = fleet
         self.precise = precise
         self._link = link
         self._budget = budget
         self._counts = counts
+        self._asks = True
+        self._copies = True
+        self._print: int | None = None
+
+    def settle(self, budget: Budget, *, asks: bool, copies: bool) -> None:
+        """Whether engines may be asked, and how much; whether copies teach."""
+        self._budget = budget
         self._asks = asks
         self._copies = copies
-        self._print: int | None = None
 
     @property
     def is_probed(self) -> bool:

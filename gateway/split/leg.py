@@ -120,13 +120,18 @@ class DecodeLeg(Attempt):
     def ended(self, ending: Ending, at_ns: int) -> None:
         relay, legs = self._relay, _legs(self)
         legs.count("decode", "dropped" if self._is_dropped else _how(self, ending), relay)
-        legs.decode = None
         if self._is_dropped:
             self._let_go()
             return
+        beside = legs.beside
+        if ending is Ending.TIMEOUT and beside is not None and beside.may_speak(ending):
+            self._let_go()
+            self.engine.timed_out(self.sent_ns, at_ns)
+            beside.exchange.cancel(ending)
+            return
         # Nobody has read where the KV lies, so it lies there still.
         legs.keeps_kv = legs.keeps_kv and ending in _NOT_SENT and not self.exchange.written_ns
-        beside, legs.beside = legs.beside, None
+        legs.decode = legs.beside = None
         if beside is not None and ending is not Ending.COMPLETE:
             beside.drop()
         super().ended(ending, at_ns)
@@ -158,7 +163,7 @@ class PrefillBeside(Attempt):
         self.exchange.cancel()
 
     def head_came(self, response: ResponseHead, at_ns: int, *, more: bool) -> None:
-        if response.status >= 400 and self._may_speak():
+        if response.status >= 400 and self.may_speak():
             super().head_came(response, at_ns, more=more)
             return
         self.engine.answered(at_ns)
@@ -180,7 +185,7 @@ class PrefillBeside(Attempt):
     def ended(self, ending: Ending, at_ns: int) -> None:
         relay, legs = self._relay, _legs(self)
         if not self._speaks and legs.engine is self.engine:
-            legs.sent_ns = self.sent_ns
+            legs.sent_ns, legs.end_ns = self.sent_ns, at_ns
         legs.count("prefill", "dropped" if self._is_dropped else _how(self, ending), relay)
         if self._is_dropped:
             self._let_go()
@@ -188,7 +193,7 @@ class PrefillBeside(Attempt):
             super().ended(ending, at_ns)
         elif ending is Ending.COMPLETE and not (self._tail is not None and self._tail.has_error):
             self._let_go()
-        elif self._may_speak():
+        elif self.may_speak(ending):
             self.token_ns = 0
             self._tail = None
             super().ended(Ending.MALFORMED if ending is Ending.COMPLETE else ending, at_ns)
@@ -197,17 +202,22 @@ class PrefillBeside(Attempt):
                 self.engine.failed("no connection")
             self._let_go()
 
-    def _may_speak(self) -> bool:
-        """Take over from a leg that waits for this one; False: it has begun, or is over."""
-        legs = _legs(self)
+    def may_speak(self, ending: Ending | None = None) -> bool:
+        """Take over from a leg that waits for this one; False: it has begun, or is over.
+
+        By a timeout's `ending` it is open which of the two made the other wait.
+        """
+        relay, legs = self._relay, _legs(self)
         decode = legs.decode
         if self._speaks:
             return True
-        if decode is None or legs.beside is not self or decode.has_begun or self._relay.is_closed:
+        if decode is None or legs.beside is not self or decode.has_begun or relay.is_closed:
             return False
         self._speaks = True
-        legs.beside = None
-        self._relay.over_to(self, decode.engine.id)
+        legs.beside = legs.decode = None
+        relay.over_to(self, decode.engine.id)
+        if ending is Ending.TIMEOUT:
+            legs.suspect(relay, self.engine, decode.engine)
         decode.drop()
         return True
 

@@ -10,6 +10,7 @@ from random import SystemRandom
 from typing import TYPE_CHECKING, Final
 
 from gateway import outgoing, turnstile
+from gateway.access_log import Prefill
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
 from gateway.failure import unavailable
@@ -42,8 +43,8 @@ class Legs:
 
     __slots__ = (
         "_asked", "_body", "_fresh", "_phase", "_service",
-        "beside", "choice", "decode", "engine", "handed_ns", "is_first", "keeps_kv", "prefill_ns", "sent_ns",
-        "transfer",
+        "beside", "choice", "decode", "end_ns", "engine", "handed_ns", "is_first", "keeps_kv", "prefill_ns",
+        "sent_ns", "transfer",
     )  # fmt: skip
 
     def __init__(self, service: Service) -> None:
@@ -57,12 +58,13 @@ class Legs:
         self.transfer: bytes | None = None  # where the KV lies, as the engine that has it says
         self.beside: PrefillBeside | None = None  # what runs beside the relay's attempt
         self.decode: DecodeLeg | None = None  # and what it runs beside
+        self.handed_ns = 0  # when the other leg could follow; 0 where it did not wait
         # Of the last leg that prefills: its engine, why, and when it was chosen, sent and over.
         self.engine: Engine | None = None
         self.choice: Choice | None = None
         self.prefill_ns = 0
         self.sent_ns = 0
-        self.handed_ns = 0
+        self.end_ns = 0
 
     # Which leg
 
@@ -209,16 +211,34 @@ class Legs:
 
     def _note(self, leg: Attempt) -> None:
         self.engine, self.choice, self.prefill_ns = leg.engine, leg.choice, leg.chosen_ns
-        self.sent_ns = self.handed_ns = 0
+        self.sent_ns = self.handed_ns = self.end_ns = 0
 
     def prefilled(self, relay: "Relay", leg: PrefillFirst, answer: bytes, at_ns: int) -> None:
         """vLLM's first leg is done: its engine has the KV, and the second leg follows."""
         self.transfer = bodies.transfer_of(answer)
-        self.sent_ns, self.handed_ns = leg.sent_ns, at_ns
+        self.sent_ns, self.end_ns = leg.sent_ns, at_ns
+        self.handed_ns = at_ns
         self.keeps_kv = True
         self.count("prefill", "complete" if self.transfer is not None else "no_kv", relay)
         relay.over_to(None, leg.engine.id)
         relay.dispatch()
+
+    def suspect(self, relay: "Relay", prefill: Engine, decode: Engine) -> None:
+        """Both were silent, each perhaps because of the other: the next pair has neither, if it may be."""
+        roles = relay.fleet.split if relay.fleet is not None else None
+        if roles is None:
+            return
+        both = (prefill.id, decode.id)
+        others = tuple(id for id in relay.tried if id not in both)
+        sides = (roles.prefill, prefill.id), (roles.decode, decode.id)
+        left_out = tuple(id for side, id in sides if side.has_other((*others, id)))
+        relay.tried = (*others, *(left_out or both))
+
+    def prefill(self) -> Prefill | None:
+        """The leg that prefills, for the access log; None where there was none."""
+        if self.engine is None or self.choice is None:
+            return None
+        return Prefill(self.engine.name, self.choice, self.prefill_ns, self.sent_ns, self.end_ns)
 
     def count(self, leg: str, how: str, relay: "Relay") -> None:
         """A leg is over."""

@@ -31,9 +31,8 @@ MARGIN_BLOCKS: Final = 1
 EARLY_TOKENS: Final = 64
 """A prompt that differs as early as this differs by what the template writes before all text: Llama 3's date
 is about its twentieth token."""
-DEFAULT_LINKS: Final = 1 << 18
-"""With 256 tokens a link, 67 M tokens: more than a large fleet caches. 48 MB when full, at blocks of
-16 tokens."""
+DEFAULT_LINKS: Final = 1 << 17
+"""With 256 tokens a link, 33 M tokens: more than most fleets cache. About 37 MB when full, at blocks of 16."""
 
 
 class Found(Struct, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from routing.events.board import MOST_PUBLISHERS, Board, Place, Row, State
+from routing.events.board import MOST_PUBLISHERS, Board, Load, Place, Row, State
 from routing.events.table import FULL, Table, bits_for, words_for
 
 _MASK_BITS: Final = 64
@@ -62,6 +62,10 @@ class Book:
         self._board.begin()
         self._board.drop(marked.number)
         self._board.end()
+
+    def say_load(self, load: Load, number: int) -> None:
+        """Put what a publisher's engine says of its load on the board."""
+        self._board.say_load(number, load)
 
     def beat(self, now_ns: int) -> None:
         """Show that the writer lives."""
@@ -149,6 +153,10 @@ class Marked:
             return
         before, self._told = self._told, told
         self._book.show(self, changed=before[:2] != told[:2] or bool(before[2]) != bool(ghosts))
+
+    def say_load(self, load: Load) -> None:
+        """What its engine says of its load; readers find it when they look."""
+        self._book.say_load(load, self.number)
 
     def row(self) -> Row:
         """What readers see."""

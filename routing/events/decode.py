@@ -163,6 +163,8 @@ def _stored(fields: Mapping[str, Any]) -> Stored:
         raise TypeError("token_ids is no array")
     if said and isinstance(said[0], list):  # EAGLE's: each token with the one that follows it
         said = [pair[0] for pair in said]
+    if hashes and not said:  # told of other tiers, and by some snapshots
+        raise _Skip("tokenless")
     tokens = packed(said)
     if len(said) != size * len(hashes):
         raise ValueError("not as many tokens as the blocks have")

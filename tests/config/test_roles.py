@@ -48,6 +48,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "fleets[0].split.min_bytes: expected 0, or an engine with role both: SGLang's decode engines take "
         "no prompt whole, found 10",
     ),
+    "places at an engine": (
+        {"engines": [P, {**D, "concurrency": 5}]},
+        "fleets[0].engines[1].concurrency: expected nothing where engines have roles: set the fleet's "
+        "concurrency, found 5",
+    ),
+    "places at each engine": (
+        {"engines": [P, D], "engine_concurrency": 5},
+        "fleets[0].engine_concurrency: expected nothing where engines have roles: set the fleet's "
+        "concurrency, found 5",
+    ),
     "a role that is none": (
         {"engines": [{**P, "role": "prefil"}]},
         'fleets[0].engines[0].role: expected one of prefill, decode, both, found "prefil"; '

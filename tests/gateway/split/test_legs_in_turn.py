@@ -435,3 +435,19 @@ def test_roles_that_a_reload_brings_and_takes_hold_from_the_next_request_on() ->
             assert answered.body == ANSWER
 
     run(test)
+
+
+def test_a_websocket_goes_to_an_engine_that_answers() -> None:
+    handshake = (
+        b"GET /v1/realtime?model=m HTTP/1.1\r\nHost: gw\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+
+    async def test() -> None:
+        p, d = prefills(), Engine(answers(json_answer(b"{}", "403 Forbidden", "Connection: close")))
+        async with scripted([p], [d]) as gateway:
+            for _ in range(8):
+                assert (await ask(gateway.port, handshake)).status == 403
+            assert (p.asked, len(d.asked)) == ([], 8)
+
+    run(test)

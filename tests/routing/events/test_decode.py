@@ -64,6 +64,7 @@ def test_hashes_are_signed_or_unsigned_or_bytes(hashes: list[Any], said: tuple[i
         (stored([1], None, TOKENS[:4], medium="CPU_PINNED"), "tier"),
         (stored([1], None, [], medium="DISK"), "tier"),
         (removed(1, medium="cpu"), "tier"),
+        (stored([1], None, []), "tokenless"),
         (stored([1], None, TOKENS[:4], medium="GPU", locality="REMOTE"), "remote"),
         (stored([1], None, TOKENS[:4], group_idx=1), "group"),
         (stored([1], None, TOKENS[:4], group_idx=0, kv_cache_spec_kind="sliding_window"), "group"),

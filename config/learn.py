@@ -1,0 +1,25 @@
+"""What may the operator write about learning which tokens a prompt becomes?  It is what KV events need."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from config.strict import Bytes, Strict
+
+
+class Learn(Strict):
+    """How it is learned which KV blocks a fleet's prompts become; only where its engines publish KV events.
+
+    Nothing is learned on a request's way, and no production request is changed for it.
+    """
+
+    tokenize: bool = Field(
+        default=True, description="Ask engines, after a request was sent, for its prompt's token ids."
+    )
+    copies: bool = Field(
+        default=True, description="Take the token ids that an experiment's control tells of its copies."
+    )
+    bytes_per_s: Annotated[Bytes, Field(ge=1024)] = Field(
+        default=128 << 10,
+        description="Prompts asked about, of each engine and second; what is most new goes first.",
+    )
