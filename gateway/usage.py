@@ -167,6 +167,16 @@ def _counts(answer: Answer) -> Usage | None:
 
 def _said(told: Told) -> Usage | None:
     prompt, cached, completion = told.prompt_tokens, told.cached_tokens, told.completion_tokens
+    if (
+        prompt is not None
+        and completion is not None
+        and told.prompt_tokens_details is None
+        and cached is None
+    ):
+        details = told.input_tokens_details
+        return Usage(
+            _whole(prompt), None if details is None else _whole(details.cached_tokens), _whole(completion)
+        )
     details = told.prompt_tokens_details or told.input_tokens_details
     if cached is None and details is not None:
         cached = details.cached_tokens

@@ -106,23 +106,11 @@ parts: Decoder[list[Fields]] = Decoder(list[Fields])
 string: Decoder[str] = Decoder(str)
 
 
-_RARE_OF_HEAD = slice(2, 7)  # behind model and stream
-_RARE_OF_CHAT = slice(8, -2)  # behind messages, before the two that bound the answer
-_RARE_OF_MESSAGE = slice(2, None)  # behind role and content
-_NO_HEAD: tuple[Any, ...] = astuple(Head())[_RARE_OF_HEAD]
-_NO_CHAT: tuple[Any, ...] = astuple(Chat())[_RARE_OF_CHAT]
-_NO_MESSAGE: tuple[Any, ...] = astuple(Message())[_RARE_OF_MESSAGE]
-
-
-def is_plain(asked: Chat) -> bool:
-    """Whether it holds but a model, messages and what bounds the answer, as most do.
-
-    To take all fields at once and compare them costs a fifth of looking at each.
-    """
-    fields = astuple(asked)
-    return bool(fields[_RARE_OF_CHAT] == _NO_CHAT and fields[_RARE_OF_HEAD] == _NO_HEAD)
-
-
-def is_plain_message(said: Message) -> bool:
-    """Whether it is but a role and a content."""
-    return bool(astuple(said)[_RARE_OF_MESSAGE] == _NO_MESSAGE)
+# Most bodies hold but a model, messages and what bounds the answer, most messages but a role and a content:
+# to take all fields at once (`msgspec.structs.astuple`) and compare costs a fifth of looking at each.
+RARE_OF_HEAD = slice(2, 7)  # behind model and stream
+RARE_OF_CHAT = slice(8, -2)  # behind messages, before the two that bound the answer
+RARE_OF_MESSAGE = slice(2, None)  # behind role and content
+NO_HEAD: tuple[Any, ...] = astuple(Head())[RARE_OF_HEAD]
+NO_CHAT: tuple[Any, ...] = astuple(Chat())[RARE_OF_CHAT]
+NO_MESSAGE: tuple[Any, ...] = astuple(Message())[RARE_OF_MESSAGE]

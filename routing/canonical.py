@@ -11,8 +11,10 @@ part with and without a `cache_control` mark, since clients move that mark from 
 from collections.abc import Sequence
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from routing import bodies
+from routing.bodies import NO_MESSAGE, RARE_OF_MESSAGE
 from routing.chain import Chain
 
 MESSAGE = b"\xf8"
@@ -46,7 +48,7 @@ def message(said: bodies.Message, chain: Chain) -> bytes:
         whole = MESSAGE + said.role.encode()
         if content:
             whole += parts(content, chain)
-    if not bodies.is_plain_message(said):
+    if astuple(said)[RARE_OF_MESSAGE] != NO_MESSAGE:
         whole += named(b"tool_calls", said.tool_calls) + named(b"tool_call_id", said.tool_call_id)
         whole += named(b"name", said.name) + named(b"function_call", said.function_call)
         whole += named(b"reasoning_content", said.reasoning_content) + named(b"reasoning", said.reasoning)

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable
 
 from msgspec import MsgspecError, Raw, ValidationError
+from msgspec.structs import astuple
 
 from routing import bodies, canonical
+from routing.bodies import NO_CHAT, NO_HEAD, RARE_OF_CHAT, RARE_OF_HEAD
 from routing.canonical import FRONT, named
 from routing.chain import Chain
 from routing.types import Prompt
@@ -78,7 +80,8 @@ def _anthropic(body: bytes | memoryview, key: bytes) -> Prompt:
 
 
 def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
-    if bodies.is_plain(asked):
+    fields = astuple(asked)
+    if fields[RARE_OF_CHAT] == NO_CHAT and fields[RARE_OF_HEAD] == NO_HEAD:
         model = asked.model
         chain = Chain(kind if model is None else b"%b\xf9%b" % (kind, model.encode()), key)
     else:
@@ -87,14 +90,13 @@ def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
         chain.add(named(b"documents", asked.documents))
         if asked.system:
             chain.add(FRONT + canonical.text_or_parts(asked.system, chain))
-    add = chain.add
     root, turns = None, 0
-    message = canonical.message
     for said in asked.messages:
-        add(message(said, chain))
-        if said.role == "assistant":
+        chain.add(canonical.message(said, chain))
+        role = said.role
+        if role == "assistant":
             turns += 1
-        elif root is None and said.role == "user":
+        elif root is None and role == "user":
             root = chain.link
     return _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
 
@@ -216,6 +218,8 @@ def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most
 def _is_true(raw: Raw) -> bool:
     """As engines take it: pydantic reads a bool from 1 and from "true" as well."""
     value = bytes(raw)
+    if value == b"false":
+        return False
     return value == b"true" or value.strip(b'"').lower() in (b"true", b"1", b"1.0", b"yes", b"on", b"t", b"y")
 
 
