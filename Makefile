@@ -3,13 +3,15 @@
 #   make demo                                    the product in motion, without a GPU
 #   make test                                    checks and the default suite
 #   make test-engines ENGINES="llamacpp vllm"    against real engines
+#   make test PYTHON=python3.14                  any of them with that Python, in an environment of its own
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 
-VENV := .venv
+PYTHON ?=
+VENV := .venv$(if $(PYTHON),-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PACKAGES := gateway routing mirror analysis config wire emulator workload
@@ -20,11 +22,12 @@ CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
 # Most tests wait for sockets and processes: files run beside one another.
 IN_PARALLEL ?= -n 4 --dist loadfile
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 SOAK_SECONDS ?= 600
 FUZZ ?=
 FUZZ_INPUTS ?= 1000000
 
-# The newest python3 that runs, is at least 3.11 and can make a virtual environment.
+# The python3 to make an environment with: one that runs, is at least 3.11 and has venv.
 define find-python
 for python in $${PYTHON:-python3.13 python3.12 python3.11 python3.14 python3}; do \
   if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' > /dev/null 2>&1; then break; fi; \
@@ -48,6 +51,18 @@ demo: $(VENV)/.runtime  ## two emulated engines, a control, three candidates, li
 
 .PHONY: test
 test: check  ## check, then the default suite (no real engines)
+	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+
+.PHONY: test-pythons
+test-pythons:  ## the default suite with every Python of PYTHONS that is here, an environment for each
+	@for python in $(PYTHONS); do \
+	  if "$$python" -c 'import venv, ensurepip' > /dev/null 2>&1; then \
+	    echo "== $$python"; $(MAKE) --no-print-directory test-only PYTHON="$$python"; \
+	  else echo "== $$python is not here: skipped"; fi; \
+	done
+
+.PHONY: test-only
+test-only: $(VENV)/.dev
 	$(BIN)/pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: test-engines
@@ -103,7 +118,7 @@ fuzz: $(VENV)/.dev  ## a million inputs for everything that reads bytes from out
 
 .PHONY: clean
 clean:  ## remove what make made: environment, engines, clients, caches
-	rm -rf $(VENV) $(ENGINES_DIR) $(CLIENTS_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
+	rm -rf .venv .venv-* $(ENGINES_DIR) $(CLIENTS_DIR) dist build .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 
 # --group needs pip 25.1, so pip is brought up to date first.
 $(VENV)/.made:

@@ -20,7 +20,7 @@ from bench import procfs
 from bench.load import Programs
 from bench.proxies import Proxy, admin_port
 
-_ASK = b'{"model":"m","messages":[{"role":"user","content":"hello"}]}'
+_ASK = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}'
 LOAD_CORE, PROXY_CORE = 0, 1
 
 
@@ -57,6 +57,11 @@ class Stage:
     def __init__(self, undo: ExitStack, directory: Path) -> None:
         self._undo = undo
         self._directory = directory
+
+    @property
+    def directory(self) -> Path:
+        """For what those on the stage write; gone with it."""
+        return self._directory
 
     @cached_property
     def programs(self) -> Programs:

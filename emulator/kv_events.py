@@ -1,8 +1,8 @@
 """KV events on the wire, as vLLM and SGLang publish them: a ZMQ PUB socket, and a ROUTER that replays.
 
 Three frames: topic, sequence number (8 bytes, big-endian, from 0), msgpack of a batch (`kv_dialects`).  A
-replay request names the first number wanted; the answers end with number -1 and an empty payload.  SGLang also
-tells its load, on a socket of its own.
+replay request names the first number wanted; the answers end with number -1 and an empty payload.  SGLang
+also tells its load, on a socket of its own.
 """
 
 import asyncio

@@ -1,4 +1,10 @@
-"""What a test is called when its parameter is a body: by the argument's name; bodies may hold the time."""
+"""What holds for every test: what one is called when its parameter is a body, and that none is hurried."""
+
+from hypothesis import settings
+
+# A slow or busy machine is no failure: pytest's own timeout ends what hangs.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

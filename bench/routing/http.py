@@ -44,7 +44,9 @@ _SUM = re.compile(r"^vllm:e2e_request_latency_seconds_sum\S* (\S+)$", re.MULTILI
 class Clients:
     """Everyone who asks, in one run."""
 
-    def __init__(self, url: str, plan: Plan) -> None:
+    def __init__(self, url: str, plan: Plan, words: Sequence[str] = ()) -> None:
+        """`words` that are a token each, where four letters are not."""
+        self._words = tuple(words)
         self._url = url
         self._plan = plan
         self._outcomes: list[Outcome] = []
@@ -82,7 +84,7 @@ class Clients:
         await asyncio.gather(*later)
 
     async def _ask(self, session: aiohttp.ClientSession, ask: Ask) -> bool:
-        body = said.body(ask, self._answers)
+        body = said.body(ask, self._answers, self._words)
         outcome = Outcome(self._now_s(), -1.0, -1.0, ask.prompt_tokens, 0, ask.output_tokens, 0)
         self._outcomes.append(outcome)
         headers = {"Content-Type": "application/json"}
@@ -118,7 +120,7 @@ def engines(setting: Setting) -> Iterator[list[int]]:
             flags = [f"--{name.replace('_', '-')}={value}" for name, value in _flags(setting, number)]
             command = [sys.executable, "-m", "emulator", "--port", str(port), "--model", "m", *flags]
             quiet = subprocess.DEVNULL
-            undo.callback(_end, subprocess.Popen(command, stdout=quiet, stderr=quiet))
+            undo.callback(end, subprocess.Popen(command, stdout=quiet, stderr=quiet))
         for port in ports:
             until(lambda port=port: _is_well(port), "an emulated engine")  # type: ignore[misc]
         yield ports
@@ -160,7 +162,8 @@ def _is_well(port: int) -> bool:
         return False
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End an engine."""
     process.terminate()
     process.wait()
 

@@ -13,7 +13,7 @@ from bench.routing.asks import Ask
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def body(ask: Ask, answers: Mapping[int, str]) -> bytes:
+def body(ask: Ask, answers: Mapping[int, str], words: tuple[str, ...] = ()) -> bytes:
     """`answers` by their keys; one that is not there was given before the run: its text is made up."""
     line = [ask]
     while line[-1].before is not None:
@@ -22,9 +22,9 @@ def body(ask: Ask, answers: Mapping[int, str]) -> bytes:
     for one in reversed(line):
         for place, (key, tokens) in enumerate(one.said):
             is_system = not messages and place + 1 < len(one.said)
-            messages.append({"role": "system" if is_system else "user", "content": text(key, tokens)})
+            messages.append({"role": "system" if is_system else "user", "content": text(key, tokens, words)})
         if one is not ask:
-            content = answers.get(one.answer) or text(one.answer, one.output_tokens)
+            content = answers.get(one.answer) or text(one.answer, one.output_tokens, words)
             messages.append({"role": "assistant", "content": content})
     return json.dumps(
         {
@@ -40,7 +40,9 @@ def body(ask: Ask, answers: Mapping[int, str]) -> bytes:
 
 
 @lru_cache(4096)
-def text(key: int, tokens: int) -> str:
+def text(key: int, tokens: int, words: tuple[str, ...] = ()) -> str:
     """Always the same for the same key; a shorter one begins a longer one."""
     rng = Random(key)
+    if words:
+        return "".join(rng.choices(words, k=tokens))
     return "".join([" " + "".join(rng.choices(_LETTERS, k=4)) for _ in range(tokens)])

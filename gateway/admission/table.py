@@ -69,13 +69,6 @@ class Table:
             self.turn_of + self.fleets * CLASSES
         )  # [fleet]: since when a turn is left to another worker
 
-    @staticmethod
-    def _size(workers: int, fleets: int, engines: int, key_slots: int) -> int:
-        keys, lines = key_slots + 1, fleets * CLASSES
-        leased = keys + 3 * fleets + engines + 2 * lines
-        shared = 2 * keys + lines * key_slots + 2 * lines + 2 * fleets
-        return _HEADER.size + _BYTES * (leased * workers + shared)
-
     @classmethod
     def create(
         cls,
@@ -95,7 +88,7 @@ class Table:
         shape = (workers, fleets, engines, key_slots)
         if workers < 1 or min(shape) < 0:
             raise ValueError(f"an admission table needs a worker and no negative sizes: {shape}")
-        size = cls._size(*shape)
+        size = _size(workers, fleets, engines, key_slots)
         Path(path).unlink(missing_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         try:
@@ -114,11 +107,13 @@ class Table:
             header = os.pread(fd, _HEADER.size, 0)
             if len(header) < _HEADER.size:
                 raise ValueError(f"{os.fspath(path)} is no admission table")
-            magic, *shape, is_mutex = _HEADER.unpack(header)
-            if magic != _MAGIC or min(shape) < 0 or os.fstat(fd).st_size != cls._size(*shape):
+            magic, workers, fleets, engines, key_slots, is_mutex = _HEADER.unpack(header)
+            shape = (workers, fleets, engines, key_slots)
+            is_table = magic == _MAGIC and min(shape) >= 0
+            if not is_table or os.fstat(fd).st_size != _size(workers, fleets, engines, key_slots):
                 raise ValueError(f"{os.fspath(path)} is no admission table")
             memory = mmap.mmap(fd, os.fstat(fd).st_size)
-            return cls(path, memory, fd, tuple(shape), is_mutex=bool(is_mutex), is_new=False)
+            return cls(path, memory, fd, shape, is_mutex=bool(is_mutex), is_new=False)
         except BaseException:
             os.close(fd)
             raise
@@ -163,3 +158,10 @@ class Table:
         self._bytes.release()
         self._memory.close()
         os.close(self._fd)
+
+
+def _size(workers: int, fleets: int, engines: int, key_slots: int) -> int:
+    keys, lines = key_slots + 1, fleets * CLASSES
+    leased = keys + 3 * fleets + engines + 2 * lines
+    shared = 2 * keys + lines * key_slots + 2 * lines + 2 * fleets
+    return _HEADER.size + _BYTES * (leased * workers + shared)

@@ -60,6 +60,7 @@ class Subscription:
         if linked is not None:
             self._monitor = self._socket.get_monitor_socket(_WATCHED)
             self._loop.add_reader(self._monitor, self._watch)
+            self._loop.call_soon(self._watch)  # it tells of nothing new before it was once read to its end
         self._loop.add_reader(self._socket, self._soon)
 
     def connect(self, endpoint: str) -> None:

@@ -115,12 +115,15 @@ async def leaves_kept_connections(request: Request, writer: asyncio.StreamWriter
 async def engine(script: Script) -> AsyncIterator[Engine]:
     """Run `script` for every request that comes to a port of its own."""
     running = Engine()
-    tasks: set[asyncio.Task[None]] = set()
+    connections: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Known from here on: a task that is cancelled before its first step would leave its connection open.
+        task = asyncio.get_running_loop().create_task(serve(reader, writer))
+        connections[task] = writer
+        task.add_done_callback(connections.pop)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
         nth = 0
         try:
             while True:
@@ -142,15 +145,16 @@ async def engine(script: Script) -> AsyncIterator[Engine]:
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass
         finally:
-            tasks.discard(task)
             writer.transport.abort()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
     running.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield running
     finally:
         server.close()
-        for task in list(tasks):
+        open_still = dict(connections)
+        for task, writer in open_still.items():
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            writer.transport.abort()
+        await asyncio.gather(*open_still, return_exceptions=True)
