@@ -92,7 +92,7 @@ def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
             chain.add(FRONT + canonical.text_or_parts(asked.system, chain))
     root, turns = None, 0
     for said in asked.messages:
-        chain.add(canonical.message(said, chain))
+        canonical.add_message(said, chain)
         role = said.role
         if role == "assistant":
             turns += 1
@@ -124,7 +124,7 @@ def _responses(body: bytes | memoryview, key: bytes) -> Prompt:
         add(FRONT + canonical.text_or_parts(asked.instructions, chain))
     root, turns = None, 1 if previous else 0
     if isinstance(asked.input, str):
-        add(canonical.message(bodies.Message("user", asked.input), chain))
+        canonical.add_message(bodies.Message("user", asked.input), chain)
     else:
         for item in asked.input or ():
             add(canonical.item(item, chain))
