@@ -14,7 +14,9 @@ class Learn(Strict):
     """
 
     tokenize: bool = Field(
-        default=True, description="Ask engines, after a request was sent, for its prompt's token ids."
+        default=True,
+        description="Ask engines, after a request was sent, for its prompt's token ids. A few made-up prompts"
+        " are asked about now and then in any case, to see what the chat template does.",
     )
     copies: bool = Field(
         default=True, description="Take the token ids that an experiment's control tells of its copies."

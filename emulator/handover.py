@@ -79,6 +79,11 @@ class Handover:
         await self._visit(ask)
         return replace(ask, fetched_kv=True)
 
+    def forget(self, answer: Answer) -> None:
+        """The client left before it heard where the KV lies: nobody can come for it."""
+        for live in answer.lives:
+            self._engine.scheduler.let_go(live)
+
     async def given(self, answer: Answer, broke: Fault | None) -> dict[str, Any]:
         """What the answer of a leg that prefills says of its KV; in SGLang's way when it was fetched."""
         if self._way == "sglang-prefill":

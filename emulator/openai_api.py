@@ -101,6 +101,9 @@ class GenerationApi:
             broke = await answer.done
             if ask.keeps_kv:
                 transfer = await self._handover.given(answer, broke)
+        except asyncio.CancelledError:
+            self._handover.forget(answer)
+            raise
         finally:
             answer.abandon()
         if broke is Fault.CUT:

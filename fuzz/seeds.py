@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
+from fuzz import events
 from gateway.decode_body import zstd
 from tests.wire.probes import ANSWERS, HIDDEN, HIDDEN_ANSWER, OVERLONG_ANSWERS, REQUESTS
 
@@ -55,6 +56,8 @@ def seeds(target: str) -> list[bytes]:
         return [_FORM, _FORM.replace(b"model", b"file"), _FORM[:-20], _FORM * 2]
     if target == "paths":
         return _TARGETS
+    if target in events.TARGETS:
+        return events.seeds(target)
     return [bytes([at % 7]) * (target == "prompt_reader") + body for at, body in enumerate(_BODIES)]
 
 
@@ -62,6 +65,8 @@ def words(target: str) -> list[bytes]:
     """What inputs of a target are made of: a dictionary for those who mutate."""
     if target == "model_in_form":
         return _OF_FORMS
+    if target in events.TARGETS:
+        return events.WORDS_OF
     return _HTTP if target in ("request_reader", "response_reader", "handshakes") else _JSON
 
 

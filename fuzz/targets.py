@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from analysis.readers._choose import reader_of
 from analysis.transcript import Content
+from fuzz import events
 from gateway import decode_body, model_name, paths, upgrade, usage
 from gateway.first_event import FirstEvent
 from gateway.outcome import outcome
@@ -230,6 +231,7 @@ TARGETS: dict[str, Target] = {
     "queries": queries,
     "coded_bodies": coded_bodies,
     "handshakes": handshakes,
+    **events.TARGETS,
 }
 
 

@@ -31,6 +31,8 @@ class Asked:
     model: str | None
     models: tuple[str, ...]
     is_asked_as_us: bool
+    half: str = "both"  # prefill or decode, where engines have roles
+    bootstrap_port: int | None = None
 
 
 def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
@@ -82,7 +84,9 @@ def everyone(config: Config) -> Iterator[Asked]:
             role = f"fleet {fleet.model or '(any model)'}"
             place = _place(engine.url, engine, engine.tls or fleet.tls)
             ours = bool(config.keys) or engine.api_key is not None
-            yield Asked(role, place, engine.kind, engine.model, names, ours)
+            role += "" if engine.role == "both" else f", {engine.role}"
+            port = engine.bootstrap_port if engine.role == "prefill" else None
+            yield Asked(role, place, engine.kind, engine.model, names, ours, engine.role, port)
     for experiment in config.experiments:
         fleet = config.fleet_of(experiment)
         names = () if fleet.model is None else (fleet.model,)
@@ -123,6 +127,10 @@ def missing(asked: Asked, heard: Heard, found: Found) -> Iterator[str]:
         yield "a key: set api_key" if keyless else "a valid api_key: it refused this one"
     if asked.kind not in ("auto", found.kind):
         yield f"agreement: the config says {asked.kind}, it looks like {found.kind}"
+    if found.half not in (None, asked.half):
+        yield f"agreement: its role here is {asked.half}, and it was started for {found.half}"
+    elif asked.bootstrap_port not in (None, found.bootstrap_port) and found.bootstrap_port is not None:
+        yield f"agreement: bootstrap_port is {asked.bootstrap_port} here, and {found.bootstrap_port} there"
     wanted = (asked.model,) if asked.model is not None else asked.models
     absent = [name for name in wanted if found.models and name not in found.models]
     if absent:

@@ -25,6 +25,7 @@ _METRICS = {
     "trtllm": "trtllm_",
     "vllm": "vllm:",
 }
+_HALVES = {"prefill": "prefill", "decode": "decode", "null": "both"}
 _OWNERS = {
     "vllm": "vllm",
     "sglang": "sglang",
@@ -46,6 +47,8 @@ class Engine:
     cached_tokens: str | None  # how to see them: in the usage of responses, in the metrics
     kv_events: str | None  # where they are published
     metrics: bool
+    half: str | None = None  # of a pair, as SGLang was started: prefill, decode or both
+    bootstrap_port: int | None = None  # where such a pair meets
 
 
 def kind_of(answers: Answers) -> str:
@@ -89,6 +92,8 @@ def describe(answers: Answers) -> Engine:
         cached_tokens=_cached_tokens(kind, text, server),
         kv_events=_kv_events(kind, answers, server),
         metrics=any(_has_series(text, series) for series in _METRICS.values()),
+        half=_HALVES.get(str(server.get("disaggregation_mode"))) if kind == "sglang" else None,
+        bootstrap_port=port if isinstance(port := server.get("disaggregation_bootstrap_port"), int) else None,
     )
 
 

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from routing import rates as learning
-from routing.types import FIGURES, Rates
+from routing.types import Rates
 
 if TYPE_CHECKING:
     from gateway.fleet import Engine
 
-CELLS: Final = len(FIGURES) + 2  # samples, the instant, the figures
+_NAMES: Final = learning.FIGURES
+CELLS: Final = len(_NAMES) + 2  # samples, the instant, the figures
 
 
 class RateTable:
@@ -31,7 +32,7 @@ class RateTable:
         if rates is None:
             cells[at] = 0.0
             return
-        for place, name in enumerate(FIGURES, at + 2):
+        for place, name in enumerate(_NAMES, at + 2):
             cells[place] = getattr(rates, name)
         cells[at], cells[at + 1] = float(rates.samples), at_s
 
@@ -42,7 +43,7 @@ class RateTable:
             at = (worker * self._engines + engine) * CELLS
             samples, at_s, *figures = self._cells[at : at + CELLS].tolist()
             if samples >= 1.0 and at_s >= since_s:
-                found.append(Rates(int(samples), **dict(zip(FIGURES, figures, strict=True))))
+                found.append(Rates(int(samples), **dict(zip(_NAMES, figures, strict=True))))
         if len(found) > 1:
             return learning.pooled(found)
         return found[0] if found else None

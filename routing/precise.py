@@ -134,10 +134,13 @@ class Precise:
         tokens: int,
         blocks: Mapping[int, "array[int]"],
         front_bytes: int,
+        message_ends: Sequence[tuple[int, int]] = (),
     ) -> None:
         """Take in a prompt: its text chain, how many tokens it has, and their block chain by block size."""
         for size, bridge in self._bridges.items():
-            if size in blocks and not bridge.learn(chain, ends, tokens, blocks[size], front_bytes):
+            if size not in blocks:
+                continue
+            if not bridge.learn(chain, ends, tokens, blocks[size], front_bytes, message_ends):
                 self._epochs_at = [*self._epochs_at[1 - _RESTLESS :], self._learned]
 
     def renew(self, tail_tokens: int) -> None:

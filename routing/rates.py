@@ -17,7 +17,7 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from routing.types import FIGURES, Rates
+from routing.types import Rates
 
 ENOUGH = 8
 """First tokens, before which nothing is concluded."""
@@ -101,13 +101,13 @@ def learned(samples: Sequence[Sample]) -> Rates:
 
 def alike(fleet: Sequence[Rates]) -> Rates:
     """What an engine of the fleet is taken for before it has said enough itself: medians."""
-    figures = {name: median(getattr(one, name) for one in fleet) for name in FIGURES}
+    figures = {name: median(getattr(one, name) for one in fleet) for name in _FIGURES}
     return Rates(min(one.samples for one in fleet), **figures)
 
 
 def settle(rates: Rates, fleet: Rates) -> None:
     """Take an engine's figures as the fleet's unless they differ clearly: equal engines cost the same."""
-    for name in FIGURES:
+    for name in _FIGURES:
         mine, theirs = getattr(rates, name), getattr(fleet, name)
         if mine <= theirs * ALIKE and theirs <= mine * ALIKE:
             setattr(rates, name, theirs)
@@ -121,9 +121,17 @@ def pooled(parts: Sequence[Rates]) -> Rates:
     total = sum(weights)
     figures = {
         name: sum(getattr(one, name) * weight for one, weight in zip(parts, weights, strict=True)) / total
-        for name in FIGURES
+        for name in _FIGURES
     }
     return Rates(total, **figures)
+
+
+FIGURES = (
+    "prefill_s_per_token", "attention_s_per_token2", "start_s", "itl_s", "itl_s_per_request", "output_tokens",
+    "bytes_per_token",
+)  # fmt: skip
+"""The attributes of `Rates` but the samples behind them; a compiled class has no `__slots__` to ask."""
+_FIGURES = FIGURES
 
 
 def _prefill(works: Sequence[float], firsts: Sequence[float]) -> tuple[float, float]:

@@ -4,7 +4,6 @@ What is made or read for every request is a plain class with slots: so it is com
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 
 class Prompt:
@@ -95,18 +94,6 @@ class Rates:
         self.itl_s_per_request = itl_s_per_request
         self.output_tokens = output_tokens
         self.bytes_per_token = bytes_per_token
-
-
-FIGURES: Final = (  # a compiled class has no __slots__ to take them from
-    "attention_s_per_token2",
-    "bytes_per_token",
-    "itl_s",
-    "itl_s_per_request",
-    "output_tokens",
-    "prefill_s_per_token",
-    "start_s",
-)
-"""What `Rates` holds beside `samples`."""
 
 
 class EngineLoad:

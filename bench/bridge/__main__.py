@@ -14,7 +14,6 @@ from random import Random
 from typing import Any
 
 import aiohttp
-import msgspec
 import structlog
 
 from bench import figures
@@ -41,9 +40,8 @@ from wire.tasks import Tasks
 _KEY = b"bench"
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
+class _TooLong(Exception):
+    """The conversation has outgrown the engine."""
 
 
 class Bench:
@@ -107,6 +105,8 @@ class Bench:
         headers = {"content-type": "application/json"}
         async with session.post(self.given.engine[engine] + CHAT, data=body, headers=headers) as answer:
             whole = await answer.json()
+            if answer.status == 400 and "maximum context length" in str(whole):
+                raise _TooLong
             if answer.status != 200:
                 raise SystemExit(f"an engine answered {answer.status}: {whole}")
         usage = whole["usage"]
@@ -164,8 +164,11 @@ class Bench:
                 while kinds:
                     last: int | None = None
                     for asked in talks.one(kinds.pop()):
-                        async with turns:
-                            last = await self.ask(session, asked, last)
+                        try:
+                            async with turns:
+                                last = await self.ask(session, asked, last)
+                        except _TooLong:
+                            break
                         await asyncio.sleep(self.given.pause * 2 * self.rng.random())
 
             async with asyncio.TaskGroup() as group:

@@ -8,9 +8,14 @@ import argparse
 import time
 import tracemalloc
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
+import msgspec
+
 from bench import figures
+from gateway.bridge.frames import Learned, pack, read, unpacker, words
 from routing.bridge.learner import Bridge
 from routing.events.chain import block_chain
 from routing.types import Prompt
@@ -65,22 +70,45 @@ def times(rng: Random, tokens: int, block: int, rounds: int) -> list[str]:
         made, ids = prompt(rng, tokens * turn // 16, links, ids)
         links = list(made.chain)
         bridge.learn(links, made.ends, len(ids), array("Q", block_chain(ids, block)))
-    found: list[float] = []
-    learned: list[float] = []
-    chained: list[float] = []
+    took: dict[str, list[float]] = {name: [] for name in ("find", "told", "asked")}
     for _ in range(rounds):
         made, more = prompt(rng, tokens + 512, links, ids)
-        began = time.perf_counter()
-        bridge.find(made.chain, made.ends)
-        found.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        chain = array("Q", block_chain(more, block))
-        chained.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        bridge.learn(made.chain, made.ends, len(more), chain)
-        learned.append(time.perf_counter() - began)
-    cells = [f"{1e6 * sorted(one)[len(one) // 2]:.0f}" for one in (found, learned, chained)]
+        answer = msgspec.json.encode({"count": len(more), "tokens": more})
+        frame = packed(made, more, block)
+        with timed(took["find"]):
+            bridge.find(made.chain, made.ends)
+        with timed(took["asked"]):
+            own = msgspec.json.decode(answer, type=_Answer).tokens
+            bridge.learn(made.chain, made.ends, len(own), array("Q", block_chain(own, block)))
+        other, more = prompt(rng, tokens + 512, links, ids)
+        frame = packed(other, more, block)
+        with timed(took["told"]):
+            unpacking = unpacker()
+            unpacking.feed(frame)
+            told = read(next(unpacking))
+            assert isinstance(told, Learned)
+            blocks = words(told.blocks[block], "Q")
+            bridge.learn(words(told.chain, "Q"), words(told.ends, "I"), told.tokens, blocks)
+    cells = [f"{1e6 * sorted(one)[len(one) // 2]:.0f}" for one in took.values()]
     return [f"{tokens} tokens, blocks of {block}", *cells]
+
+
+class _Answer(msgspec.Struct):
+    tokens: list[int]
+
+
+@contextmanager
+def timed(into: list[float]) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    into.append(time.perf_counter() - began)
+
+
+def packed(made: Prompt, ids: list[int], block: int) -> bytes:
+    """What a worker is told of a prompt."""
+    chain, ends = array("Q", made.chain).tobytes(), array("I", made.ends).tobytes()
+    blocks = array("Q", block_chain(ids, block)).tobytes()
+    return pack(Learned("f", chain, ends, len(ids), 0, {block: blocks}))
 
 
 def main() -> None:
@@ -92,7 +120,12 @@ def main() -> None:
     heads = ["memory", "links", "blocks", "MB", "bytes a link", "of it beside blocks", "bytes a token"]
     rows = [memory(rng, given.talks, turns, block) for turns in (4, 16) for block in (16, 32)]
     print(figures.table(heads, rows))
-    heads = ["µs, median", "look-up", "lesson", "chain of blocks (not in the worker)"]
+    heads = [
+        "µs in the worker, median",
+        "look-up",
+        "learning, told",
+        "learning, if it asked itself (without HTTP)",
+    ]
     sizes = (512, 2048, 8192, 32768, 131072)
     print(figures.table(heads, [times(rng, tokens, 16, given.rounds) for tokens in sizes]))
 

@@ -24,6 +24,16 @@ class Told:
         return (self.foretold or 0) - self.cached
 
 
+def found_share(told: Sequence[Told]) -> float:
+    """Of the tokens that engines had cached, those that were foretold."""
+    return sum(min(one.foretold or 0, one.cached) for one in told) / max(1, sum(one.cached for one in told))
+
+
+def too_high_share(told: Sequence[Told]) -> float:
+    """Requests of which more was foretold than was cached."""
+    return sum(one.error > 0 for one in told) / max(1, len(told))
+
+
 def quantile(values: Sequence[int], share: float) -> int:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0

@@ -33,6 +33,30 @@ def table(seeds: Sequence[Sequence[Row]]) -> Iterator[str]:
             yield _hits(ran) if policy == HITS else _line(policy, ran)
 
 
+def brief(seeds: Sequence[Sequence[Row]]) -> Iterator[str]:
+    """One table for all loads: means, and the standard deviation of what is judged."""
+    loads = list(dict.fromkeys(load for load, _, _ in seeds[0]))
+    names = ("hit %", "TTFT p90 s", "goodput %")
+    heads = [f"{name} at {load:.0%}" for name in names for load in loads]
+    yield f"| policy | {' | '.join(heads)} | imbalance |\n|---|{'--:|' * (len(heads) + 1)}"
+    for policy in dict.fromkeys(policy for _, policy, _ in seeds[0]):
+        ran = {load: runs(seeds, load, policy) for load in loads}
+        cells = [_mean_sd(ran[load], "hit", 100, 1, sd=False) for load in loads]
+        if policy == HITS:
+            cells += [""] * (2 * len(loads) + 1)
+        else:
+            cells += [_mean_sd(ran[load], "ttft_p90_s", 1, 2) for load in loads]
+            cells += [_mean_sd(ran[load], "goodput", 100, 1) for load in loads]
+            cells.append(_mean_sd(ran[loads[-1]], "imbalance", 1, 2, sd=False))
+        yield f"| {policy} | {' | '.join(cells)} |"
+
+
+def _mean_sd(ran: Sequence[Measures], name: str, scale: float, digits: int, *, sd: bool = True) -> str:
+    figure = Spread([getattr(one, name) for one in ran])
+    noise = f" ± {figure.sd * scale:.{digits}f}" if sd and len(ran) > 1 else ""
+    return f"{figure.mean * scale:.{digits}f}{noise}"
+
+
 def runs(seeds: Sequence[Sequence[Row]], load: float, policy: str) -> list[Measures]:
     """A policy's measures at a load, by seed."""
     return [measures for rows in seeds for at, name, measures in rows if (at, name) == (load, policy)]

@@ -77,7 +77,10 @@ class Ids(msgspec.Struct, frozen=True):
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """To every worker: a prompt, how many tokens it has, and its block chain by block size (u64)."""
+    """To every worker: a prompt, how many tokens it has, and its block chain by block size (u64).
+
+    `message_ends` as for `routing.bridge.learner.Bridge.learn`.
+    """
 
     fleet: str
     chain: bytes
@@ -85,6 +88,7 @@ class Learned(msgspec.Struct, frozen=True):
     tokens: int
     front_bytes: int
     blocks: dict[int, bytes]
+    message_ends: tuple[tuple[int, int], ...] = ()
 
 
 class Template(msgspec.Struct, frozen=True):

@@ -67,16 +67,14 @@ class Lessons:
         if novel <= 0 or path not in _PATHS:
             return
         sizes = self.precise.block_sizes
-        if copy is not None and self._link.tell(Copied(self._fleet, copy, *_chain(prompt), sizes)):
-            return
-        if not self._asks:
-            return
-        why = self._budget.refusal(novel, len(body), at_s)
-        if why is not None:
+        why = self._budget.refusal(novel, len(body), at_s) if self._asks else "asks"
+        if why is None:
+            self._link.tell(Asked(self._fleet, engine, path, body, *_chain(prompt), sizes))
+        elif copy is not None:
+            self._link.tell(Copied(self._fleet, copy, *_chain(prompt), sizes))
+        elif self._asks:
             key = ("bridge_skipped", self._fleet, why)
             self._counts[key] = self._counts.get(key, 0) + 1
-            return
-        self._link.tell(Asked(self._fleet, engine, path, body, *_chain(prompt), sizes))
 
     def answered(self, prompt: Prompt | None, engine: int, told: "Usage") -> None:
         """An answer says what was cached of its prompt."""
@@ -93,7 +91,7 @@ class Lessons:
         chain, ends = words(told.chain, "Q"), words(told.ends, "I")
         if len(chain) == len(ends):
             blocks = {size: words(packed, "Q") for size, packed in told.blocks.items()}
-            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes)
+            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes, told.message_ends)
 
 
 def _chain(prompt: Prompt) -> tuple[bytes, bytes]:

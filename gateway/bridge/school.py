@@ -27,7 +27,8 @@ from gateway.bridge.frames import (
     unpacker,
     words,
 )
-from routing.bridge.fit import Feature, Fit, fit
+from routing.bridge.anchors import message_ends
+from routing.bridge.fit import CHAT, Feature, Fit, fit
 from routing.bridge.probe import Probed
 from routing.events.chain import block_chain
 from wire.tasks import Tasks
@@ -147,6 +148,10 @@ class School:
         except (OverflowError, TypeError):
             self.counts["no_ids"] += 1
             return
+        marker, ends = fleet.probed.marker, words(asked.ends, "I")
+        told: list[tuple[int, int]] = []
+        if marker is not None and fitted.path == CHAT:
+            told = message_ends(ends, fitted, ids, marker)
         frame = Learned(
             asked.fleet,
             asked.chain,
@@ -154,6 +159,7 @@ class School:
             len(ids),
             fitted.front_bytes,
             {size: _packed(chain) for size, chain in blocks.items()},
+            tuple(told),
         )
         self.counts["learned"] += 1
         self._tell(pack(frame), keep=True)

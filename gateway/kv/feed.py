@@ -16,6 +16,7 @@ from typing import Any, Final
 import zmq
 
 from gateway.kv.bound import Bound
+from gateway.kv.drain import drain
 from gateway.kv.heard import Heard
 from gateway.kv.memory import Tables, open_board
 from gateway.kv.sources import PATHS, Source, configured, host_of, told
@@ -47,9 +48,11 @@ class Feed:
         self.past: Tally = Counter()  # of publishers that are gone
         self._followed: dict[KvEngine, Followed] = {}
         self._bound: dict[str, Bound] = {}
+        self._wanted: tuple[KvEngine, ...] = ()
 
     def renew(self, spec: KvSpec) -> None:
         """Listen to these engines' publishers; who stays goes on."""
+        self._wanted = spec.engines
         wanted = set(spec.engines)
         for engine in self._followed.keys() - wanted:
             self._followed.pop(engine).close()
@@ -65,6 +68,10 @@ class Feed:
                 self._bound[endpoint].renew(followed)
             else:
                 self._bind(endpoint, followed)
+
+    def place_of(self, engine: KvEngine) -> int:
+        """Which of its fleet's engines this is."""
+        return [one for one in self._wanted if one.fleet == engine.fleet].index(engine)
 
     def look(self) -> None:
         """What is looked after about once a second."""
@@ -132,6 +139,8 @@ class Followed:
             self.error = f"engines of the kind {engine.kind} publish no events"
         elif engine.events.bind is not None:
             self.error = "it has not published yet"
+        elif engine.events.drain:
+            self._task = feed.tasks.spawn(drain(feed, self), name=f"events of {engine.url}")
         else:
             self._task = feed.tasks.spawn(self._follow(), name=f"events of {engine.url}")
 

@@ -22,7 +22,7 @@ _WATCHED: Final = zmq.Event.HANDSHAKE_SUCCEEDED | zmq.Event.DISCONNECTED
 
 
 class Subscription:
-    """One SUB or DEALER socket.  `heard(frames)` is called for each message, `linked(up)` for connections.
+    """One SUB, DEALER or ROUTER socket.  `heard(frames)` is called for each message, `linked(up)` of links.
 
     What `heard` raises goes to `failed` and ends nothing.
     """
@@ -47,6 +47,7 @@ class Subscription:
         for option, value in (
             (zmq.LINGER, 0),
             (zmq.RCVHWM, waiting),
+            (zmq.SNDHWM, 1 << 14),
             (zmq.MAXMSGSIZE, MOST_BYTES),
             (zmq.RECONNECT_IVL, 100),
             (zmq.RECONNECT_IVL_MAX, 5_000),
@@ -72,7 +73,8 @@ class Subscription:
 
     def bind(self, endpoint: str) -> str:
         """Let publishers connect; gives the address.  Raises zmq.ZMQError where that is not possible."""
-        self._socket.setsockopt(zmq.SUBSCRIBE, b"")
+        if self._socket.getsockopt(zmq.TYPE) == zmq.SUB:
+            self._socket.setsockopt(zmq.SUBSCRIBE, b"")
         self._socket.bind(endpoint)
         self._soon()
         return self._socket.getsockopt_string(zmq.LAST_ENDPOINT)

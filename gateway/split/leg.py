@@ -122,10 +122,12 @@ class DecodeLeg(Attempt):
         legs.count("decode", "dropped" if self._is_dropped else _how(self, ending), relay)
         if self._is_dropped:
             self._let_go()
+            self._was_refused()
             return
         beside = legs.beside
         if ending is Ending.TIMEOUT and beside is not None and beside.may_speak(ending):
             self._let_go()
+            self._was_refused()
             self.engine.timed_out(self.sent_ns, at_ns)
             beside.exchange.cancel(ending)
             return

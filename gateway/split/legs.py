@@ -70,19 +70,24 @@ class Legs:
 
     def go(self, relay: "Relay", roles: Roles) -> None:
         """Send the leg, or the legs, that are to be sent now."""
-        why = self._not_split(relay, roles)
+        style = roles.style
+        if not style:
+            assert relay.fleet is not None
+            relay.refuse(unavailable(relay.fleet))  # none of its engines was heard yet
+            return
+        why = self._not_split(relay, roles, style)
         if why:
             self._send_whole(relay, roles, why)
-        elif roles.style == SGLANG:
+        elif style == SGLANG:
             self._send_pair(relay, roles)
         elif self.keeps_kv:
             self._send_decode(relay, roles)
         else:
             self._send_prefill(relay, roles)
 
-    def _not_split(self, relay: "Relay", roles: Roles) -> str:
+    def _not_split(self, relay: "Relay", roles: Roles, style: str) -> str:
         """Why one engine is to do it all; empty where two are."""
-        prompt, style = relay.prompt, roles.style
+        prompt = relay.prompt
         if relay.body is None:
             return "unread"
         if prompt is None or relay.ask.path.path not in bodies.PATHS[style]:
@@ -116,7 +121,9 @@ class Legs:
 
     def _send_prefill(self, relay: "Relay", roles: Roles) -> None:
         assert self._asked is not None
-        chosen = self._chosen(relay, roles.prefill, relay.received_ns)
+        chosen = None
+        if roles.decode.has_other(relay.tried):  # else it would be computed for nobody
+            chosen = self._chosen(relay, roles.prefill, relay.received_ns)
         if chosen is None:  # better the prompt is computed where it is continued than not at all
             self._send_whole(relay, roles, "no_pair")
         elif chosen[0].spec.role == "both":

@@ -13,6 +13,7 @@ from routing.router import Crowd, Router
 from routing.types import Prompt
 
 VLLM, SGLANG = "vllm", "sglang"
+UNHEARD: Final = "auto"  # the kind of an engine as long as nobody knows better
 _NOBODY: Final = 0
 
 
@@ -57,13 +58,15 @@ class Roles:
 
     @property
     def style(self) -> str:
-        """vLLM's way or SGLang's: as the config says, else as the engines turned out to be."""
+        """vLLM's way or SGLang's, as the config says or the engines turn out to be; empty until then."""
         if self._style is None:
             kinds = {engine.kind for engine in self._fleet.engines}
-            found = SGLANG if SGLANG in kinds else VLLM if VLLM in kinds else None
-            if found is None:
-                return VLLM  # until one of them was heard
-            self._style = found
+            if SGLANG in kinds:
+                self._style = SGLANG
+            elif VLLM in kinds or UNHEARD not in kinds:
+                self._style = VLLM
+            else:
+                return ""
             self.changed()
         return self._style
 

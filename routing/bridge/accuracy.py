@@ -13,6 +13,7 @@ EDGES: Final = (-4096, -1024, -256, -64, -1, 0, 64, 256, 1024, 4096)
 """Upper bounds of the histogram's buckets, in tokens foretold above those cached; the last has none."""
 WINDOW: Final = 256
 _LEAST: Final = 64
+_LEAST_WRONG: Final = 8  # fewer may be chance
 _TOO_MANY: Final = 0.03
 _FEW: Final = 0.01
 _TOLERATED_BLOCKS: Final = 2
@@ -64,8 +65,9 @@ class Accuracy:
         count = len(self._last)
         if count < _LEAST:
             return
-        share = sum(self._last) / count
-        if self.is_trusted and share > _TOO_MANY:
+        wrong = sum(self._last)
+        share = wrong / count
+        if self.is_trusted and share > _TOO_MANY and wrong >= _LEAST_WRONG:
             self.is_trusted = False
         elif not self.is_trusted and count == WINDOW and share <= _FEW:
             self.is_trusted = True

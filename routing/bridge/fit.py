@@ -36,6 +36,11 @@ class Fit(Struct, frozen=True):
     front_bytes: int
     salt: str
 
+    @property
+    def roles(self) -> list[str]:
+        """Whose each message is; none for a plain prompt."""
+        return [str(said.get("role")) for said in self.body.get("messages", ())]
+
 
 # What vLLM's /tokenize takes of a chat. A prompt that is shaped by more must be asked of /render.
 _TAKEN: Final = (

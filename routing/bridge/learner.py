@@ -9,6 +9,7 @@ with this beginning surely has:
   which an engine always computes anew;
 - a link at which two learned prompts part: what their block chains share, the least over such pairs. Only
   prompts that part at this very link count: others also share what comes after it;
+- the end of a message, where it can be told (`routing.bridge.anchors`): the full blocks up to there;
 - any other link: interpolated by bytes between the nearest known counts, less `DROPPED_TOKENS` that a
   cut within a message may change, less one block.
 
@@ -28,11 +29,14 @@ from routing.bridge.paths import Path
 
 DROPPED_TOKENS: Final = 4
 MARGIN_BLOCKS: Final = 1
+DOUBT: Final = 0.4
+"""Of the tokens up to the nearest known count, so many may be too many: one part of a prompt may be as much
+denser than another."""
 EARLY_TOKENS: Final = 64
 """A prompt that differs as early as this differs by what the template writes before all text: Llama 3's date
 is about its twentieth token."""
 DEFAULT_LINKS: Final = 1 << 17
-"""With 256 tokens a link, 33 M tokens: more than most fleets cache. About 37 MB when full, at blocks of 16."""
+"""With 256 tokens a link, 33 M tokens: more than most fleets cache. 37 MB when full, at blocks of 16."""
 
 
 class Found(Struct, frozen=True, gc=False):
@@ -104,11 +108,13 @@ class Bridge:
         tokens: int,
         blocks: "array[int]",
         front_bytes: int = 0,
+        message_ends: Sequence[tuple[int, int]] = (),
     ) -> bool:
         """Take in a real prompt: its text chain, how many `tokens` it has, their block chain.
 
         `front_bytes` of its text are tools and documents, which stand first in the text chain, while a
         template may write the system message before them: nothing is promised of their links alone.
+        `message_ends` are (bytes, tokens) of messages before the last, rising.
         False when it began a new epoch, in which it is the first that is known.
         """
         if not chain or tokens < 1:
@@ -125,7 +131,8 @@ class Bridge:
             there = table.path(slot)
             path = there.grown(blocks, there.shared(blocks))
         anchor = self._check(chain, ends, known, blocks)
-        self._add(chain, ends, known, tokens, path, anchor, front_bytes)
+        told = {end: count for end, count in message_ends if count <= tokens}
+        self._add(chain, ends, known, tokens, path, anchor, front_bytes, told)
         self.learned += 1
         return is_same_epoch
 
@@ -181,16 +188,30 @@ class Bridge:
         path: Path,
         anchor: tuple[int, int, int],
         front_bytes: int,
+        told: dict[int, int],
     ) -> None:
         table, width = self._nodes.young, self.block_tokens
         number = table.keep(path)
-        start_bytes, start_tokens, sure = anchor
-        ratio = max(0, tokens - start_tokens) / max(1, ends[-1] - start_bytes)
+        low_bytes, low_tokens, sure = anchor
+        highs = [(end, count) for end, count in told.items() if end > low_bytes]
+        highs.append((ends[-1], tokens))
+        high = 0
         for at in range(known, len(chain) - 1):
-            there = start_tokens + int((ends[at] - start_bytes) * ratio)
-            held = max(sure, (there - DROPPED_TOKENS) // width - MARGIN_BLOCKS, 0)
-            if ends[at] <= front_bytes:
-                held = 0
+            end = ends[at]
+            while highs[high][0] < end:
+                low_bytes, low_tokens = highs[high]
+                high += 1
+            high_bytes, high_tokens = highs[high]
+            if high_bytes == end:
+                there = high_tokens
+                held = there // width
+            else:
+                step = max(0, high_tokens - low_tokens) / max(1, high_bytes - low_bytes)
+                there = low_tokens + int((end - low_bytes) * step)
+                # How far off it may be: texts differ in how many bytes a token has, most at the middle.
+                doubt = int(min(end - low_bytes, high_bytes - end) * step * DOUBT)
+                held = max(0, there - doubt - DROPPED_TOKENS) // width - MARGIN_BLOCKS
+            held = 0 if end <= front_bytes else max(sure, held, 0)
             table.put(chain[at], number, min(held, len(path)), UNKNOWN, there, 0)
         parted, last = UNKNOWN, table.find(chain[-1])
         if last >= 0 and table.exact[last] and table.tokens[last] == tokens:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from xxhash import xxh3_64_intdigest
 
+from routing.bridge.anchors import Marker, marker
 from routing.bridge.fit import Feature
 
 MOST_TAIL_TOKENS: Final = 16
@@ -53,6 +54,11 @@ class Step(Struct, frozen=True):
     features: Feature
     before: dict[str, Any]
     after: dict[str, Any]
+
+    @property
+    def has_system(self) -> bool:
+        """Whether there is a system message: without, a template may add one."""
+        return bool(self.before["messages"][0]["role"] == "system")
 
 
 def steps() -> list[Step]:
@@ -114,6 +120,7 @@ class Probed(Struct, frozen=True):
 
     tails: Mapping[Feature, int]
     print: int
+    marker: Marker | None = None
 
     def may_learn(self, features: Feature) -> bool:
         """Whether prompts with these features go on where the one before ended."""
@@ -135,13 +142,16 @@ def probed(
     """What the answers to `asked` say; None in `ids` is a refusal. None when no plain step was answered."""
     tails: dict[Feature, int] = {}
     prints = 0
+    plain: list[tuple[int, Sequence[int]]] = []
     for step, (before, after) in zip(asked, ids, strict=True):
         if not before or not after:
             continue
         tail = len(before) - _common(before, after)
         tails[step.features] = max(tails.get(step.features, 0), tail)
+        if step.features is Feature.NONE and step.has_system:
+            plain += [(len(step.before["messages"]), before), (len(step.after["messages"]), after)]
         prints = xxh3_64_intdigest(repr((before, after)).encode(), prints)
-    return Probed(tails, prints) if Feature.NONE in tails else None
+    return Probed(tails, prints, marker(plain)) if Feature.NONE in tails else None
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

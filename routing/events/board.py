@@ -17,6 +17,7 @@ MOST_PUBLISHERS: Final = 1024
 HEAD_WORDS: Final = 16
 ROW_WORDS: Final = 16
 WORDS: Final = HEAD_WORDS + MOST_PUBLISHERS * ROW_WORDS
+_ROWS_BYTES: Final = MOST_PUBLISHERS * ROW_WORDS * 8
 _U64: Final = (1 << 64) - 1
 
 # The head's words.
@@ -135,8 +136,9 @@ class Board:
         """Nothing is known: readers are to forget what they knew."""
         words = self._words
         self.begin()
-        for at in (_MAGIC, _BEAT, _ROWS, *range(HEAD_WORDS, WORDS)):
+        for at in (_MAGIC, _BEAT, _ROWS):
             words[at] = 0
+        words[HEAD_WORDS:WORDS] = memoryview(bytes(_ROWS_BYTES)).cast("Q")
         self.end()
 
     def beat(self, now_ns: int) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgpack
-import uvloop
 
 from tests.support import CHAT, Answered, Gateway, Peer, ask, post, until
 
@@ -17,11 +16,6 @@ T = TypeVar("T")
 
 NOT_STREAMED = CHAT.replace(b"true", b"false")
 PATH = "/v1/chat/completions"
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    """Run a test on the loop the processes use."""
-    uvloop.run(test)
 
 
 async def at_once(things: Iterable[Coroutine[Any, Any, T]], most: int = 64) -> list[T]:

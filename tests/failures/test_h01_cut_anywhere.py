@@ -7,7 +7,7 @@ import pytest
 
 from analysis.measure import measure
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, at_once, last_counts, number, numbered, run, told
+from tests.failures.support import ask_each, at_once, last_counts, number, numbered, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -22,6 +22,7 @@ from tests.support import (
     running,
     until,
 )
+from tests.support_shared import run
 
 SAID = "café 한국어 🙂"
 USAGE = '{"id":"1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":3,"total_tokens":8}}'

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, last_counts, number, numbered, run, told
+from tests.failures.support import ask_each, last_counts, number, numbered, told
 from tests.support import CHAT, FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Engine, Peer, chunk, running, until
+from tests.support_shared import run
 
 LINE_ENDS = (b"\n", b"\r\n", b"\r")
 PING = b": ping"

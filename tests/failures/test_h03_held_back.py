@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, run
+from tests.failures.support import NOT_STREAMED
 from tests.support import (
     CHAT,
     FINISH,
@@ -24,6 +24,7 @@ from tests.support import (
     running,
     streams,
 )
+from tests.support_shared import run
 
 STREAM = b"Content-Type: text/event-stream\r\n"
 HEADS = {

@@ -10,8 +10,9 @@ from analysis.measure import measure
 from gateway.usage import Usage
 from gateway.usage import usage as usage_of
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.failures.support import ask_each, last_counts, number, told
 from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running
+from tests.support_shared import run
 
 
 def usage(prompt: int | None, completion: int | None, **more: Any) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import Any
 
 from analysis.transcript import ToolCall
 from tests.failures.mirrored import content, mirrored
-from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.failures.support import ask_each, last_counts, number, told
 from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, running
+from tests.support_shared import run
 
 Delta = tuple[int, dict[str, Any]]  # a choice's index and what it says
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, run, told
+from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, told
 from tests.support import CHAT, LAST, Engine, Peer, chunk, running
+from tests.support_shared import run
 
 BODY = json.dumps({"error": {"message": "zu lang: 한 🙂", "code": 1}}, ensure_ascii=False).encode()
 FIELDS = b"Retry-After: 7\r\nx-ratelimit-remaining-requests: 0\r\nx-should-retry: false\r\n"

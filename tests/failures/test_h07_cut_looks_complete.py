@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, reset, run, told
+from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, reset, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -24,6 +24,7 @@ from tests.support import (
     post,
     running,
 )
+from tests.support_shared import run
 
 EVENTS = [f"data: {one}\n\n".encode() for one in (ROLE, TOKEN.replace("tok", "é🙂"), TOKEN, FINISH, "[DONE]")]
 BODY = b"".join(EVENTS)

@@ -4,8 +4,9 @@ import asyncio
 from itertools import product
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.failures.support import ask_each, last_counts, number, told
 from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Answered, Engine, Peer, chunk, running
+from tests.support_shared import run
 
 
 def data(payload: str) -> bytes:

@@ -7,8 +7,9 @@ import pytest
 
 from gateway.outcome import Outcome, outcome
 from gateway.tail import Tail
-from tests.failures.support import ask_each, last_counts, number, run, told
+from tests.failures.support import ask_each, last_counts, number, told
 from tests.support import FINISH, LAST, ROLE, SSE_HEAD, TOKEN, Engine, Peer, chunk, running
+from tests.support_shared import run
 from wire.exchange import Ending
 
 # Streams of each protocol: what they say, and how they say why they stopped.

@@ -10,17 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import (
-    PATH,
-    ask_each,
-    at_once,
-    last_counts,
-    number,
-    numbered,
-    reset,
-    run,
-    told,
-)
+from tests.failures.support import PATH, ask_each, at_once, last_counts, number, numbered, reset, told
 from tests.support import (
     FINISH,
     LAST,
@@ -38,6 +28,7 @@ from tests.support import (
     running,
     streams,
 )
+from tests.support_shared import hangs, run
 
 
 def error(code: Any) -> str:
@@ -62,10 +53,6 @@ async def says_it_is_busy(peer: Peer) -> None:
 
 async def ends_too_early(peer: Peer) -> None:
     await peer.send(LAST)
-
-
-async def hangs(peer: Peer) -> None:
-    await peer.left()
 
 
 FAILURES = [closes, resets, talks_nonsense, says_it_is_busy, ends_too_early, hangs]

@@ -3,7 +3,7 @@
 import asyncio
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, last_counts, number, numbered, run, told
+from tests.failures.support import NOT_STREAMED, at_once, last_counts, number, numbered, told
 from tests.support import (
     FINISH,
     LAST,
@@ -20,6 +20,7 @@ from tests.support import (
     parse,
     running,
 )
+from tests.support_shared import run
 
 # Every limit there is, far below what the answers take; they are looked at once a second.
 LIMITS = LimitsSpec(idle_timeout_s=1.2, first_token_timeout_s=1.2, connect_timeout_s=1.2)

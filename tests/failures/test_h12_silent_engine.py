@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import PATH, ask_each, at_once, last_counts, number, run, told
+from tests.failures.support import PATH, ask_each, at_once, last_counts, number, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -26,6 +26,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 
 LIMITS = LimitsSpec(first_token_timeout_s=0.5, idle_timeout_s=0.5, connect_timeout_s=0.5)
 

@@ -1,33 +1,15 @@
 """The client leaves before the engine said a word: the prefill goes on for nobody, at each reload anew."""
 
 import asyncio
-import socket
-import struct
 from itertools import product
 
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import at_once, last_counts, number, numbered, run, told
+from tests.failures.support import at_once, last_counts, number, numbered, told
 from tests.support import SSE_HEAD, Engine, Peer, chunk, post, running, until
+from tests.support_shared import WAYS, run
 
-
-def closes(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
-def resets(writer: asyncio.StreamWriter) -> None:
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
-def half_closes(writer: asyncio.StreamWriter) -> None:
-    """No more requests, and no sign that it still reads: as good as gone, for it may be."""
-    writer.write_eof()
-
-
-WAYS = {"closes": closes, "resets": resets, "half-closes": half_closes}
 # What the engine has sent when the client leaves: nothing of an answer, whatever its first bytes.
 SAID = {
     "nothing": b"",

@@ -3,8 +3,7 @@
 import asyncio
 from itertools import product
 
-from tests.failures.support import at_once, last_counts, number, numbered, run, told
-from tests.failures.test_h13_gone_while_prefill import WAYS
+from tests.failures.support import at_once, last_counts, number, numbered, told
 from tests.support import (
     FINISH,
     ROLE,
@@ -19,6 +18,7 @@ from tests.support import (
     running,
     until,
 )
+from tests.support_shared import WAYS, run
 
 # What the client was given when it left.
 GIVEN = {

@@ -7,7 +7,7 @@ from hashlib import sha256
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import number, numbered, run, told
+from tests.failures.support import number, numbered, told
 from tests.support import (
     FINISH,
     LAST,
@@ -25,6 +25,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 
 PIECE, PIECES = 65536, 1300
 MOST = 40 << 20  # what a stream's sockets may hold, generously; what is streamed is 85 MB

@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, number, numbered, reset, run, told
-from tests.failures.test_h13_gone_while_prefill import WAYS
+from tests.failures.support import NOT_STREAMED, number, numbered, reset, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -28,6 +27,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import WAYS, run
 
 BUSY = '{"error":{"message":"busy","code":503}}'
 LARGE = b'{"x":"' + b"A" * 40_000 + b'"}'  # goes by unread

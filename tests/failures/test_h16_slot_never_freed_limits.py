@@ -14,8 +14,7 @@ from gateway.admission.table import Table
 from gateway.spec import EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
 from tests.admission.staging import spec
 from tests.failures.processes import Whole, engine_that, serving
-from tests.failures.support import NOT_STREAMED, PATH, at_once, number, numbered, run
-from tests.failures.test_h13_gone_while_prefill import WAYS
+from tests.failures.support import NOT_STREAMED, PATH, at_once, number, numbered
 from tests.failures.test_h16_slot_never_freed import (
     ENGINES,
     LARGE,
@@ -38,6 +37,7 @@ from tests.support import (
     running,
     until,
 )
+from tests.support_shared import WAYS, run
 
 WELL = list(ENGINES).index("a stream")
 ROOM, SEATS, QUEUE = 24, 16, 12

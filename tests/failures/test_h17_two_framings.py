@@ -6,8 +6,9 @@ import re
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, number, numbered, run
+from tests.failures.support import NOT_STREAMED, at_once, number, numbered
 from tests.support import Answered, Engine, Peer, answers, ask, json_answer, parse, post, running
+from tests.support_shared import run
 
 SMUGGLED = b"0\r\n\r\nGET /v1/smug HTTP/1.1\r\nHost: x\r\n\r\n"
 LINE = b"POST /v1/chat/completions HTTP/1.1\r\n"

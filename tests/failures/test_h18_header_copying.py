@@ -6,7 +6,7 @@ import json
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import NOT_STREAMED, PATH, at_once, number, numbered, run
+from tests.failures.support import NOT_STREAMED, PATH, at_once, number, numbered
 from tests.support import (
     CHAT,
     FINISH,
@@ -24,6 +24,7 @@ from tests.support import (
     running,
     streams,
 )
+from tests.support_shared import run
 
 # End-to-end: they pass with their case, order and repeats, whatever stands between them.
 PASSING = [

@@ -7,18 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import (
-    NOT_STREAMED,
-    PATH,
-    at_once,
-    last_counts,
-    number,
-    numbered,
-    reset,
-    run,
-    told,
-)
+from tests.failures.support import NOT_STREAMED, PATH, at_once, last_counts, number, numbered, reset, told
 from tests.support import LAST, SSE_HEAD, Engine, Peer, answers, ask, event, json_answer, post, running, until
+from tests.support_shared import run
 
 ENDINGS: dict[str, Callable[[Peer], None]] = {"closes": Peer.close, "resets": reset}
 ending_each = pytest.mark.parametrize("ending", ENDINGS)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import NOT_STREAMED, PATH, ask_each, number, numbered, run
+from tests.failures.support import NOT_STREAMED, PATH, ask_each, number, numbered
 from tests.support import CHAT, LAST, Engine, Peer, answers, ask, chunk, json_answer, post, running
+from tests.support_shared import run
 
 if sys.version_info >= (3, 14):
     from compression import zstd as zstd

@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, run
+from tests.failures.support import NOT_STREAMED, at_once
 from tests.support import Answered, Engine, Peer, answers, ask, json_answer, parse, post, running
+from tests.support_shared import run
 
 PATH = "/v1/chat/completions"
 SIZES = (4_000, 8_190, 8_191, 8_192, 9_000, 12_000, 16_384, 16_385, 32_768, 50_000, 60_000)

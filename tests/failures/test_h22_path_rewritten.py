@@ -3,8 +3,9 @@
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec
-from tests.failures.support import NOT_STREAMED, at_once, run
+from tests.failures.support import NOT_STREAMED, at_once
 from tests.support import Engine, Peer, answers, ask, json_answer, post, running
+from tests.support_shared import run
 
 PCHAR = "-._~!$&'()*+,;=:@"  # what a path may hold unencoded besides letters and digits (RFC 3986 3.3)
 AS_WRITTEN = [

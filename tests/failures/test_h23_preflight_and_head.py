@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gateway.spec import CorsSpec, LimitsSpec
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import (
     CHAT,
     FINISH,
@@ -22,6 +22,7 @@ from tests.support import (
     running,
     streams,
 )
+from tests.support_shared import run
 
 STATUSES = ("200 OK", "204 No Content", "304 Not Modified", "400 Bad Request", "404 Not Found", "500 Oops")
 

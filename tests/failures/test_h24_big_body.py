@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import LAST, Answered, Engine, answers, ask, chunk, json_answer, parse, post, running
+from tests.support_shared import run
 
 TARGET = "/v1/chat/completions"
 EXPECT = "Expect: 100-continue"

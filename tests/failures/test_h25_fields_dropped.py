@@ -8,8 +8,9 @@ import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from routing import prompt
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import Engine, Peer, answers, ask, json_answer, post, running
+from tests.support_shared import run
 
 PATHS = (
     "/v1/chat/completions",

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import Engine, Gateway, Peer, answers, ask, chunk, json_answer, parse, post, running
+from tests.support_shared import run
 
 UPLOADS = ("/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/files")
 # What a file may hold that looks like something else to who reads it as JSON or as a form.

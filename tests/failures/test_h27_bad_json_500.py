@@ -5,8 +5,9 @@ import json
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import NOT_STREAMED, at_once, run
+from tests.failures.support import NOT_STREAMED, at_once
 from tests.support import Answered, Engine, Gateway, answers, ask, json_answer, post, running
+from tests.support_shared import run
 
 PATHS: tuple[str, ...] = (
     "/v1/chat/completions",

@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import (
     FINISH,
     LAST,
@@ -24,6 +24,7 @@ from tests.support import (
     running,
     until,
 )
+from tests.support_shared import run
 
 BEGINNING_BYTES = 32_000  # 8,000 tokens
 

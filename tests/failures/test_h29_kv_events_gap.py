@@ -13,7 +13,7 @@ from random import random
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
-from tests.failures.support import Told, at_once, run, told
+from tests.failures.support import Told, at_once, told
 from tests.support import (
     FINISH,
     LAST,
@@ -31,6 +31,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 
 Gone = Callable[[Gateway, Engine, Told], Awaitable[None]]
 

@@ -8,7 +8,7 @@ import pytest
 from gateway.fleet import Engine as Known
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from gateway.status import engine_series
-from tests.failures.support import at_once, run, told
+from tests.failures.support import at_once, told
 from tests.support import (
     FINISH,
     LAST,
@@ -24,6 +24,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 
 QUICK = HealthSpec(probe_every_s=0.05, probe_timeout_s=0.1, quiet_s=0.2, failures=2, ejection_s=0.5)
 GET = b"GET /health HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec, LimitsSpec
-from tests.failures.support import Told, run, told
+from tests.failures.support import Told, told
 from tests.support import (
     FINISH,
     SSE_HEAD,
@@ -24,6 +24,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import hangs, run
 
 GOOD = streams(TOKEN, FINISH)
 BAD = {
@@ -35,10 +36,6 @@ BAD = {
     "500 in a 200": streams('{"error":{"message":"broken","code":500}}'),
 }
 QUICK = HealthSpec(ejection_s=0.2, ejection_max_s=0.4, error_answers=3, timeouts=1)
-
-
-async def silent(peer: Peer) -> None:
-    await peer.left()
 
 
 @asynccontextmanager
@@ -94,7 +91,7 @@ def test_h30_a_trial_is_one_request_however_many_come() -> None:
             while len(bad.asked) < 3:
                 await ask(gateway.port, post())
             before = len(bad.asked)
-            bad.script = silent  # the trial's request stays there
+            bad.script = hangs  # the trial's request stays there
             await until(lambda: state(heard) == "trial")
             trying = [asyncio.get_running_loop().create_task(ask(gateway.port, post())) for _ in range(40)]
             await until(lambda: sum(one.done() for one in trying) >= 39)
@@ -108,7 +105,7 @@ def test_h30_a_trial_is_one_request_however_many_come() -> None:
 
 def test_h30_an_engine_that_takes_requests_and_says_nothing_is_left_out() -> None:
     async def test() -> None:
-        bad, good = Engine(silent), Engine(GOOD)
+        bad, good = Engine(hangs), Engine(GOOD)
         async with two(bad, good, LimitsSpec(first_token_timeout_s=0.5, drain_s=5)) as (gateway, heard):
             for _ in range(2):
                 assert (await ask(gateway.port, post())).status == 200  # the other is asked after the silence

@@ -4,11 +4,10 @@ import asyncio
 import gc
 import os
 import socket
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -20,7 +19,6 @@ from tests.support import (
     LAST,
     SSE_HEAD,
     TOKEN,
-    Answered,
     Engine,
     Gateway,
     Peer,
@@ -31,6 +29,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import later
 from wire.upstream import Pool
 
 STREAMS = 10
@@ -66,10 +65,6 @@ def descriptors() -> int:
 def objects(kind: type) -> int:
     gc.collect()
     return sum(type(one) is kind for one in gc.get_objects())
-
-
-def later(answer: Coroutine[Any, Any, Answered]) -> "asyncio.Task[Answered]":
-    return asyncio.get_running_loop().create_task(answer)
 
 
 def test_streams_at_an_engine_that_is_taken_out_end_as_they_would_have_and_it_gets_no_new_request() -> None:

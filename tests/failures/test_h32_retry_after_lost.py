@@ -9,7 +9,7 @@ import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
 from tests.admission.staging import spec
-from tests.failures.support import NOT_STREAMED, PATH, at_once, run
+from tests.failures.support import NOT_STREAMED, PATH, at_once
 from tests.support import (
     CHAT,
     SSE_HEAD,
@@ -26,6 +26,7 @@ from tests.support import (
     running,
     until,
 )
+from tests.support_shared import run
 
 STATUSES = ("429 Too Many Requests", "503 Service Unavailable", "502 Bad Gateway", "413 Large", "301 Moved")
 WHENS = ("7", "0", "120", "1.5", "Wed, 21 Oct 2035 07:28:00 GMT", "", "soon", None)

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.failures.processes import Whole, engine_that, serving
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Answered, Engine, Peer, ask, event, post, until
+from tests.support_shared import run
 
 
 def config(folder: Path, engine: Engine, limits: dict[str, float], workers: int) -> str:

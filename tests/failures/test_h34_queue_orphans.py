@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.failures.processes import Whole, engine_that, serving
-from tests.failures.support import run
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, event, post, until
+from tests.support_shared import run
 
 
 class OneAtATime:

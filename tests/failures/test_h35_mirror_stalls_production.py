@@ -12,10 +12,11 @@ import pytest
 from gateway.spec import SamplingSpec
 from mirror.spec import ArmSpec
 from tests.failures.shadowed import PATH, chat, shadowed
-from tests.failures.support import run, told
+from tests.failures.support import told
 from tests.mirror import scripted
 from tests.mirror.scripted import Request, engine, tokens
 from tests.support import FINISH, LAST, TOKEN, Engine, Gateway, post, running, streams, until
+from tests.support_shared import run
 
 REQUESTS = 60
 

@@ -8,9 +8,9 @@ import pytest
 from gateway.spec import LimitsSpec
 from mirror.spec import ArmSpec
 from tests.failures.shadowed import PATH, Shadowed, chat, shadowed
-from tests.failures.support import run
 from tests.mirror.scripted import engine, tokens
 from tests.support import FINISH, LAST, TOKEN, Engine, answers, ask, chunk, json_answer, post, streams
+from tests.support_shared import run
 
 COPY_BYTES = 1 << 20
 READ_BYTES = 4 << 20

@@ -7,10 +7,11 @@ from typing import Any
 from mirror.headers import MARKER
 from mirror.spec import ArmSpec
 from tests.failures.shadowed import PATH, chat, served, shadowed
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.mirror import scripted
 from tests.mirror.scripted import engine, tokens
 from tests.support import FINISH, TOKEN, Engine, ask, post, streams
+from tests.support_shared import run
 
 # Where a client may say who it is, spelled as people spell it.
 NAMES = """

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 from tests.failures.processes import Whole, engine_that, get, serving
-from tests.failures.support import at_once, run
+from tests.failures.support import at_once
 from tests.support import (
     FINISH,
     LAST,
@@ -21,6 +21,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 
 PATH = "/v1/chat/completions"
 

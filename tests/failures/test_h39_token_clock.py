@@ -11,11 +11,11 @@ import pytest
 
 from analysis.measure import AnswerMeasure, measure
 from mirror.spec import ArmSpec
-from tests.failures.support import run
 from tests.mirror.scripted import SSE_HEAD as ARM_HEAD
 from tests.mirror.scripted import Request, engine
 from tests.mirror.staging import copy_frame, experiment, served_frame, shadow, until
 from tests.support import LAST, SSE_HEAD, Engine, Peer, chunk, post, running
+from tests.support_shared import run
 
 GAP_S = 0.3
 COMMENT = b": hb\n\n"

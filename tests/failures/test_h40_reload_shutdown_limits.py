@@ -30,6 +30,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import later
 
 STREAMS = 10
 
@@ -51,10 +52,6 @@ class Slow:
 
 
 SLOW = b'{"model":"m","stream":true,"messages":[{"role":"user","content":"slow"}]}'
-
-
-def later(answer: Any) -> "asyncio.Task[Answered]":
-    return asyncio.get_running_loop().create_task(answer)
 
 
 async def slow_streams(slow: Slow, port: int) -> "list[asyncio.Task[Answered]]":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 from websockets.asyncio.client import connect
-from websockets.asyncio.server import ServerConnection, serve
+from websockets.asyncio.server import serve
 from websockets.exceptions import InvalidStatus
 
 from gateway.admission.keys import hashed
@@ -25,19 +25,12 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import access_lines, echo
 
 KEY = "k" * 32
 KEYED = AdmissionSpec((KeySpec("team", 0, hashed(KEY)),), KeySpec("everyone", 0), (RoomSpec(None, 0),))
 SHOWN = f"Authorization: Bearer {KEY}"
 GET = "GET %s HTTP/1.1\r\nHost: g\r\n%s\r\nConnection: close\r\n\r\n"
-
-
-def lines(capfd: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
-    """The lines written, by request id; no request has two."""
-    found = [json.loads(x) for x in capfd.readouterr().err.splitlines() if x.startswith('{"event":"request"')]
-    by_id = {line["request_id"]: line for line in found}
-    assert len(by_id) == len(found)
-    return by_id
 
 
 PATH = "/v1/chat/completions"
@@ -77,7 +70,7 @@ def test_what_the_gateway_answers_itself_has_a_line_and_the_client_its_id(
             return got.header("x-request-id")[0]
 
     id = uvloop.run(test())
-    told = lines(capfd)
+    told = access_lines(capfd)
     assert list(told) == [id]
     assert (told[id]["outcome"], told[id]["status"], told[id]["path"]) == (outcome, status, path)
     assert told[id]["level"] == "info" and told[id]["end_ms"] >= 0 and KEY not in json.dumps(told)
@@ -92,7 +85,7 @@ def test_where_no_share_is_asked_for_refusals_have_no_line(capfd: pytest.Capture
                 await ask(gateway.port, request)
 
     uvloop.run(test())
-    assert not lines(capfd)
+    assert not access_lines(capfd)
 
 
 def test_a_probe_has_no_line_and_a_refusal_of_what_an_engine_began_has_one(
@@ -112,20 +105,15 @@ def test_a_probe_has_no_line_and_a_refusal_of_what_an_engine_began_has_one(
             await until(lambda: gateway.inflight() == 0)
 
     uvloop.run(test())
-    told = lines(capfd)
+    told = access_lines(capfd)
     assert list(told) == ["slow"]
     assert (told["slow"]["outcome"], told["slow"]["status"]) == ("client_error", 408)
     assert told["slow"]["engine"] and told["slow"]["bytes_in"] == 20_000
 
 
-async def _echo(connection: ServerConnection) -> None:
-    async for message in connection:
-        await connection.send(message)
-
-
 def test_a_websocket_has_a_line_when_it_is_over(capfd: pytest.CaptureFixture[str]) -> None:
     async def test() -> None:
-        async with serve(_echo, "127.0.0.1", 0, ping_interval=None) as server:
+        async with serve(echo, "127.0.0.1", 0, ping_interval=None) as server:
             port = next(iter(server.sockets)).getsockname()[1]
             fleets = (
                 FleetSpec("m", ("m",), True, (EngineSpec(0, f"http://127.0.0.1:{port}"),), "least_load"),
@@ -141,7 +129,7 @@ def test_a_websocket_has_a_line_when_it_is_over(capfd: pytest.CaptureFixture[str
                     await connect(url.replace("=m&", "=n&"), additional_headers={"X-Request-Id": "none"})
 
     uvloop.run(test())
-    told = lines(capfd)
+    told = access_lines(capfd)
     line = told["ws"]
     assert (line["outcome"], line["status"]) == ("complete", 101)
     assert (line["method"], line["path"]) == ("GET", "/v1/realtime")
@@ -167,5 +155,5 @@ def test_a_websocket_that_its_engine_refuses_or_never_answers_has_a_line(
                 await engine.stop()
 
     uvloop.run(test())
-    told = {id: (line["outcome"], line["status"]) for id, line in lines(capfd).items()}
+    told = {id: (line["outcome"], line["status"]) for id, line in access_lines(capfd).items()}
     assert told == {"403": ("client_error", 403), "gone": ("no_engine", 503)}

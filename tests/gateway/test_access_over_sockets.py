@@ -2,12 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 
 from gateway.spec import LimitsSpec
 from tests.failures.processes import Whole, engine_that, serving
@@ -31,22 +28,11 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import access_lines, hangs, resets, run
 
 USAGE = '{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}}'
 TOKENS = ("prompt_tokens", "cached_tokens", "completion_tokens")
 PATH = "/v1/chat/completions"
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
-
-
-def lines(capfd: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
-    """The lines written, by request id; no request has two."""
-    found = [json.loads(x) for x in capfd.readouterr().err.splitlines() if x.startswith('{"event":"request"')]
-    by_id = {line["request_id"]: line for line in found}
-    assert len(by_id) == len(found)
-    return by_id
 
 
 def named(id: str, body: bytes = CHAT) -> bytes:
@@ -70,7 +56,7 @@ def test_an_answers_tokens_are_told_whatever_engine_and_api(capfd: pytest.Captur
                 assert (await ask(gateway.port, named(f"r{at}"))).status == 200
 
     run(test())
-    told = lines(capfd)
+    told = access_lines(capfd)
     for at, name in enumerate((*TOLD, *SILENT)):
         got = tuple(told[f"r{at}"].get(kind) for kind in TOKENS)
         assert got == TOLD.get(name, (None, None, None)), name
@@ -99,7 +85,9 @@ def test_an_answer_too_long_to_keep_tells_its_tokens_at_either_end(capfd: pytest
                 assert (await ask(gateway.port, named(name))).is_whole
 
     run(test())
-    told = {id: (line["prompt_tokens"], line["completion_tokens"]) for id, line in lines(capfd).items()}
+    told = {
+        id: (line["prompt_tokens"], line["completion_tokens"]) for id, line in access_lines(capfd).items()
+    }
     assert told == {"last": (3, 4), "first": (3, 4), "stream": (5, 7), "messages": (9, 8)}
 
 
@@ -124,7 +112,7 @@ def test_every_instant_is_there_and_in_order(capfd: pytest.CaptureFixture[str]) 
             writer.close()
 
     run(test())
-    for line in lines(capfd).values():
+    for line in access_lines(capfd).values():
         at = [line[f"{name}_ms"] for name in ("body", "chosen", "sent", "head", "token", "last", "end")]
         assert at == sorted(at) and at[0] >= 0 and at[4] < at[5], line
         assert (line["outcome"], line["status"], line["level"]) == ("complete", 200, "info")
@@ -134,23 +122,15 @@ def test_every_instant_is_there_and_in_order(capfd: pytest.CaptureFixture[str]) 
         assert line["path"] == PATH and "key=q" not in json.dumps(line)
 
 
-async def _reset(peer: Peer) -> None:
-    peer.reset()
-
-
 async def _half(peer: Peer) -> None:
     await peer.send(SSE_HEAD, event(TOKEN))
     peer.reset()
 
 
-async def _silent(peer: Peer) -> None:
-    await peer.left()
-
-
 FAILURES: dict[str, tuple[Script, bytes, str, int]] = {
-    "reset": (_reset, CHAT, "cut", 502),
+    "reset": (resets, CHAT, "cut", 502),
     "half": (_half, CHAT, "cut", 200),
-    "silent": (_silent, CHAT, "timeout", 504),
+    "silent": (hangs, CHAT, "timeout", 504),
     "500": (answers(json_answer(b"{}", "500 Oops")), CHAT, "engine_error", 500),
     "400": (answers(json_answer(b"{}", "400 No")), CHAT, "client_error", 400),
     "truncated": (streams(TOKEN, done=False), CHAT, "truncated", 200),
@@ -176,7 +156,7 @@ def test_one_line_tells_of_each_failure_and_what_the_client_was_told(
             assert (await ask(gateway.port, named("refused"))).status in (502, 503)
 
     run(test())
-    told = lines(capfd)
+    told = access_lines(capfd)
     wanted = {f"r{at}": (what, status) for at, (_, _, what, status) in enumerate(FAILURES.values())}
     if not share:  # clients' own faults are no failures
         wanted = {id: one for id, one in wanted.items() if one[0] not in ("client_error", "too_large")}
@@ -194,7 +174,7 @@ def test_one_line_tells_of_each_failure_and_what_the_client_was_told(
 
 def test_a_client_that_leaves_has_a_line_where_all_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
     async def test() -> None:
-        engine = Engine(_silent)
+        engine = Engine(hangs)
         async with running(engine, access_share=1.0) as gateway:
             _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(named("a"))
@@ -203,7 +183,7 @@ def test_a_client_that_leaves_has_a_line_where_all_are_asked_for(capfd: pytest.C
             await until(lambda: gateway.inflight() == 0)
 
     run(test())
-    assert lines(capfd)["a"]["outcome"] == "client_gone"
+    assert access_lines(capfd)["a"]["outcome"] == "client_gone"
 
 
 def test_of_good_requests_a_share_is_written_and_at_none_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -213,9 +193,9 @@ def test_of_good_requests_a_share_is_written_and_at_none_nothing(capfd: pytest.C
                 assert (await ask(gateway.port, named(f"r{n}"))).status == 200
 
     run(test(0.2))
-    assert 10 <= len(lines(capfd)) <= 80
+    assert 10 <= len(access_lines(capfd)) <= 80
     run(test(0.0))
-    assert not lines(capfd)
+    assert not access_lines(capfd)
 
 
 def test_failures_without_end_do_not_fill_the_log(capfd: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +206,7 @@ def test_failures_without_end_do_not_fill_the_log(capfd: pytest.CaptureFixture[s
                 await ask(gateway.port, named(f"r{n}"))
 
     run(test())
-    assert 50 <= len(lines(capfd)) < 200
+    assert 50 <= len(access_lines(capfd)) < 200
 
 
 def test_tokens_are_counted_for_the_fleet(tmp_path: Path) -> None:

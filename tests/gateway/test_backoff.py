@@ -9,7 +9,7 @@ from time import monotonic_ns
 import pytest
 
 from gateway.spec import LimitsSpec
-from tests.failures.support import at_once, last_counts, run, told
+from tests.failures.support import at_once, last_counts, told
 from tests.support import (
     CHAT,
     FINISH,
@@ -27,6 +27,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 from wire.exchange import Ending
 from wire.origin import Origin
 from wire.upstream import Pool

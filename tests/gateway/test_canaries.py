@@ -18,9 +18,10 @@ import aiohttp
 import pytest
 import yaml
 
-from tests.failures.support import at_once, reset, run
+from tests.failures.support import at_once, reset
 from tests.gateway.programs import Program, program, shadowlane
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, chunk, event, json_answer, until
+from tests.support_shared import run
 
 STEM = "zq" + secrets.token_hex(6)  # every canary begins like this; nothing else does
 

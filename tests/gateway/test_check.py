@@ -125,6 +125,27 @@ def test_what_is_missing_is_said_with_what_to_do() -> None:
     assert "--enable-metrics" in text
 
 
+def test_a_role_is_held_against_what_an_engine_was_started_for() -> None:
+    """SGLang tells it; the port where pairs meet too."""
+    alone = dict(recorded("sglang"))
+    for path in ("/server_info", "/get_server_info"):
+        alone[path] = (200, json.dumps({**json.loads(alone[path][1]), "disaggregation_mode": "null"}))
+    half = dict(alone)
+    for path in ("/server_info", "/get_server_info"):
+        told = {**json.loads(half[path][1]), "disaggregation_mode": "prefill"}
+        half[path] = (200, json.dumps({**told, "disaggregation_bootstrap_port": 9000}))
+
+    def roles(urls: Mapping[str, str]) -> Any:
+        engines = [{"url": urls["half"], "role": "prefill"}, {"url": urls["alone"], "role": "decode"}]
+        return {"fleets": [{"model": "tiny", "engines": engines}]}
+
+    status, text = checked({"half": (half, None), "alone": (alone, None)}, roles)
+    assert status == 0
+    assert "(fleet tiny, prefill)" in text
+    assert "agreement: bootstrap_port is 8998 here, and 9000 there" in text
+    assert "agreement: its role here is decode, and it was started for both" in text
+
+
 def test_a_key_that_is_needed_is_asked_for_and_one_that_is_given_is_used_and_never_printed() -> None:
     engine = {"e": (recorded("vllm"), "sk-right")}
     status, text = checked(engine, lambda urls: {"fleets": [{"engines": [urls["e"]]}]})

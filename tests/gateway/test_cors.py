@@ -1,10 +1,6 @@
 """Browsers: preflights, the fields of every answer, and OPTIONS that is no preflight; over real sockets."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 import pytest
-import uvloop
 
 from gateway.spec import CorsSpec, LimitsSpec
 from tests.support import (
@@ -22,6 +18,7 @@ from tests.support import (
     post,
     running,
 )
+from tests.support_shared import run
 
 PAGE = "https://app.example"
 RULES = CorsSpec((PAGE, "http://localhost:3000"), expose_headers=("x-request-id",))
@@ -30,10 +27,6 @@ OWN_WORD = (
     "access-control-allow-credentials: true",
     "Vary: Accept-Encoding",
 )
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def options(*lines: str, target: str = "/v1/chat/completions") -> bytes:

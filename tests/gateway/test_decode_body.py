@@ -5,11 +5,10 @@ import json
 import random
 import tracemalloc
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from gateway import decode_body
 from gateway.decode_body import Decoded, Undecodable, beginning, decoded, zstd
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from tests.support import CHAT, Engine, answers, ask, json_answer, post, running
+from tests.support_shared import run
 from wire.http1 import RequestHead
 
 MB = 1 << 20
@@ -34,10 +34,6 @@ CODERS: dict[str, Callable[[bytes], bytes]] = {
     "zstd": zstd.compress,
 }
 every_coding = pytest.mark.parametrize("coding", CODERS)
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 @every_coding

@@ -1,11 +1,8 @@
 """Failures known from public trackers (H01-H40), over real sockets: the relay's side of each."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
-import uvloop
 
 from gateway.spec import EngineSpec, FleetSpec
 from tests.support import (
@@ -25,12 +22,9 @@ from tests.support import (
     running,
     streams,
 )
+from tests.support_shared import run
 
 NOT_STREAMED = CHAT.replace(b"true", b"false")
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 async def through(engine: Engine, request: bytes = b"") -> Answered:

@@ -4,12 +4,9 @@ import asyncio
 import socket
 import ssl
 import struct
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 
 from gateway.spec import LimitsSpec
 from tests.support import (
@@ -27,6 +24,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 from tests.wire.certificates import Authority
 from wire.tls import ServerTls
 
@@ -34,10 +32,6 @@ NOT_STREAMED = CHAT.replace(b"true", b"false")
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nContent-Type: application/json\r\n"
 # Minutes at 1:100; what they are measured against is looked at once a second.
 QUICK = LimitsSpec(head_timeout_s=0.1, keep_alive_s=0.75, body_timeout_s=0.2, drain_s=1)
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 async def dribbled(port: int, first: bytes, again: bytes, every_s: float = 0.05) -> bytes:

@@ -31,6 +31,7 @@ from tests.support import (
     streams,
     until,
 )  # fmt: skip
+from tests.support_shared import resets
 
 OURS = ("gateway.", "wire.", "routing.", "mirror.", "httptools.")
 MANY = 5
@@ -60,10 +61,6 @@ def uncollected() -> Iterator[Counter[str]]:
 
 async def cut(peer: Peer) -> None:
     await peer.send(SSE_HEAD, event(TOKEN))
-    peer.reset()
-
-
-async def dead(peer: Peer) -> None:
     peer.reset()
 
 
@@ -116,7 +113,7 @@ async def agrees(peer: Peer) -> None:
         (answers(json_answer(b"{}", "503 Busy")), whole),
         (streams(TOKEN), whole),
         (cut, whole),
-        (dead, whole),
+        (resets, whole),
         (answers(b"no HTTP\r\n\r\n"), whole),
         (answers(json_answer(b"{}")), malformed),
         (answers(json_answer(b"{}")), refused),

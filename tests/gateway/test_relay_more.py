@@ -2,11 +2,9 @@
 
 import asyncio
 import socket
-from collections.abc import Coroutine
 from typing import Any
 
 import pytest
-import uvloop
 
 from gateway import worker
 from gateway.service import Service
@@ -28,10 +26,7 @@ from tests.support import (
     streams,
     until,
 )
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
+from tests.support_shared import hangs, run
 
 
 @pytest.fixture
@@ -45,10 +40,6 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Service]:
 
     monkeypatch.setattr(worker, "Service", service)
     return made
-
-
-async def silent(peer: Peer) -> None:
-    await peer.left()
 
 
 def unread_client(port: int) -> socket.socket:
@@ -145,7 +136,7 @@ def test_a_request_refused_for_its_size_is_counted_once(served: list[Service]) -
         limits = LimitsSpec(read_bytes=1000, body_bytes=100_000)
         body = b"".join(chunk(b"1," * 5000) for _ in range(30)) + LAST
         head = b"POST /v1/x HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n"
-        async with running(Engine(silent), limits=limits) as gateway:
+        async with running(Engine(hangs), limits=limits) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             for at in range(0, len(body), 20_000):
                 writer.write(head * (at == 0) + body[at : at + 20_000])
@@ -160,7 +151,7 @@ def test_a_request_refused_for_its_size_is_counted_once(served: list[Service]) -
 
 def test_a_body_announced_as_too_large_reaches_no_engine() -> None:
     async def test() -> None:
-        engine = Engine(silent)
+        engine = Engine(hangs)
         limits = LimitsSpec(read_bytes=1000, body_bytes=100_000)
         async with running(engine, limits=limits) as gateway:
             head = b"POST /v1/x HTTP/1.1\r\nHost: g\r\nContent-Length: 200000\r\n\r\n"

@@ -5,12 +5,9 @@ import os
 import socket
 import ssl
 from collections import defaultdict
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
 
 import pytest
-import uvloop
 from structlog import wrap_logger
 from structlog.testing import LogCapture
 
@@ -38,14 +35,11 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import run
 from tests.wire.certificates import Authority
 from wire.tls import ClientTls, ServerTls
 
 NOT_STREAMED = CHAT.replace(b"true", b"false")
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def trusting(authority: Authority, pair: tuple[str, str] | None = None) -> ssl.SSLContext:

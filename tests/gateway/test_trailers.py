@@ -1,19 +1,12 @@
 """What comes after the last chunk: an engine's goes to clients that ask for it, a client's goes nowhere."""
 
-from collections.abc import Coroutine
-from typing import Any
-
 import pytest
-import uvloop
 
 from tests.support import CHAT, SSE_HEAD, TOKEN, Engine, Peer, answers, ask, event, json_answer, post, running
+from tests.support_shared import run
 
 TRAILERS = b"0\r\nX-Checksum: abc\r\nServer-Timing: total;dur=9\r\nx-checksum: d\r\n\r\n"
 PASSED = b"0\r\nX-Checksum: abc\r\nServer-Timing: total;dur=9\r\nx-checksum: d\r\n\r\n"
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def asking(*lines: str) -> bytes:

@@ -4,13 +4,12 @@ import asyncio
 import hashlib
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
@@ -37,6 +36,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import echo, run
 from wire.handshake import Handshake
 from wire.http1 import RequestHead
 from wire.response import MalformedAnswer
@@ -46,10 +46,6 @@ AGREED = (
     b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 )
 Handler = Callable[[ServerConnection], Awaitable[None]]
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def asking(
@@ -92,11 +88,6 @@ def port_of(server: Server) -> int:
 def to(gateway: Gateway, target: str = "/v1/realtime?model=m", **more: Any) -> connect:
     url = f"ws://127.0.0.1:{gateway.port}{target}"
     return connect(url, max_size=None, ping_interval=None, proxy=None, **more)
-
-
-async def echo(connection: ServerConnection) -> None:
-    async for message in connection:
-        await connection.send(message)
 
 
 @pytest.mark.parametrize("compression", ["deflate", None])

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-import uvloop
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import InvalidStatus
@@ -36,16 +35,13 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import echo, run
 
 KEYS = (key("ann", 0), key("rob", 1))
 ANYBODY = KeySpec("anonymous", 2)
 ROOM = (RoomSpec(None),)
 GOOD = "Authorization: Bearer sl-ann"
 OK = streams(TOKEN, FINISH)
-
-
-def run(test: Any) -> None:
-    uvloop.run(test)
 
 
 def get(path: str, *extra: str, method: str = "GET") -> bytes:
@@ -526,11 +522,6 @@ def test_what_the_engine_says_that_it_read_is_what_counts_in_the_end(is_stream: 
 
 
 # WebSockets
-
-
-async def echo(connection: ServerConnection) -> None:
-    async for message in connection:
-        await connection.send(message)
 
 
 def test_a_websocket_asks_like_any_request_and_its_key_is_not_told_to_the_engine() -> None:

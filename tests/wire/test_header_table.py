@@ -1,24 +1,18 @@
 """Which header fields pass the whole gateway, both ways, in which order and case: over real sockets."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
-import uvloop
 
 from gateway.trust import Trust
 from tests.support import CHAT, Engine, Peer, answers, ask, json_answer, parse, running, until
+from tests.support_shared import run
 
 OK = json_answer(b"{}")
 LOOPBACK = ("127.0.0.0/8",)
 
 # What the gateway writes itself, whatever the client sent.
 OWN = ["host", "x-forwarded-for", "via", "content-length", "x-request-id"]
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def kept(*lines: str) -> tuple[list[str], list[str]]:

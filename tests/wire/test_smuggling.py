@@ -1,25 +1,19 @@
 """No message is read in two ways: what hides a second one is refused, whatever the reads it comes in."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import Engine, Peer, answers, ask, json_answer, post, running
+from tests.support_shared import run
 from tests.wire.probes import ANSWERS, HIDDEN, HIDDEN_ANSWER, OVERLONG_ANSWERS, REQUESTS
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
 from wire.http1 import Malformed, RequestReader
 from wire.response import MalformedAnswer, ResponseReader
 
 OK = json_answer(b"{}")
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 def cuts_of(data: bytes) -> list[list[int]]:

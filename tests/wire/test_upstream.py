@@ -2,14 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvloop
 
 from tests.support import until
+from tests.support_shared import run
 from wire.exchange import Ending
 from wire.fetch import fetch
 from wire.http1 import request_bytes
@@ -21,10 +21,6 @@ ASK = request_bytes("GET", "/", [("host", "h")])
 YES = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nyes"
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-def run(test: Coroutine[Any, Any, None]) -> None:
-    uvloop.run(test)
 
 
 class Heard:

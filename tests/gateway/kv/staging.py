@@ -1,6 +1,7 @@
 """The reader of KV events in the test's own process, in front of emulated engines and scripted publishers."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -130,8 +131,8 @@ class Scripted:
         plain: zmq.Context[zmq.Socket[bytes]] = zmq.Context.shadow(self._context)
         self._publisher: zmq.Socket[bytes] = plain.socket(zmq.PUB)
         self._router = self._context.socket(zmq.ROUTER)
-        for socket in (self._publisher, self._router):
-            socket.setsockopt(zmq.LINGER, 0)
+        for one in (self._publisher, self._router):
+            one.setsockopt(zmq.LINGER, 0)
         self.port = port or self._publisher.bind_to_random_port("tcp://127.0.0.1")
         if port:
             self._publisher.bind(f"tcp://127.0.0.1:{port}")
@@ -185,6 +186,18 @@ class Scripted:
                     await self._router.send_multipart(frames)
             end = [b""] if self._shape == 4 else []
             await self._router.send_multipart([peer, empty, *end, _END, b""])
+
+
+def neighbours() -> int:
+    """A free port, the one after which is free too."""
+    while True:
+        with socket.create_server(("127.0.0.1", 0)) as one:
+            port: int = one.getsockname()[1]
+            try:
+                with socket.create_server(("127.0.0.1", port + 1)):
+                    return port
+            except (OSError, OverflowError):
+                continue
 
 
 def run(test: Callable[[AsyncExitStack], Any]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from emulator.server import Running
 from routing.events.board import State
-from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, run, scripted
+from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, neighbours, run, scripted
 from tests.routing.events.memory import CLEARED, payload, removed, stored
 from tests.support import until
 
@@ -198,15 +198,8 @@ def _chain(word: int) -> list[int]:
 
 def test_ranks_are_publishers_of_their_own(tmp_path: Path) -> None:
     async def test(stack: AsyncExitStack) -> None:
-        first = await scripted(stack)
-        second = None
-        for _ in range(20):  # the port after the first one's, which somebody may have
-            try:
-                second = await scripted(stack, port=first.port + 1)
-                break
-            except OSError:
-                first = await scripted(stack)
-        assert second is not None
+        port = neighbours()
+        first, second = await scripted(stack, port=port), await scripted(stack, port=port + 1)
         at = engine("http://127.0.0.1:1", publish="tcp://{host}:" + str(first.port), ranks=2)
         async with feeding(tmp_path, at) as fed:
             await until(lambda: len(fed.feed.heard) == 2 and all(h.is_linked for _, h in fed.feed.heard))

@@ -27,6 +27,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import resets
 
 BODY = b'{"model":"m", "messages":[{"role":"user","content":"hi"}],"stream":true}'
 NOT_STREAMED = BODY.replace(b"true", b"false")
@@ -75,10 +76,6 @@ class Meeting:
 async def hangs(peer: Peer) -> None:
     await peer.left()
     peer.close()
-
-
-async def resets(peer: Peer) -> None:
-    peer.reset()
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -27,6 +27,7 @@ from tests.support import (
     streams,
     until,
 )
+from tests.support_shared import resets
 
 PREFILLED = json_answer(json.dumps({"id": "p", "kv_transfer_params": SAID}).encode())
 ANSWER = b'{"id":"d", "choices" : [{"text":"it\\u0073 answer"}],"usage":{"prompt_tokens":3}}'
@@ -53,10 +54,6 @@ def prefills() -> Engine:
 async def hangs(peer: Peer) -> None:
     await peer.left()
     peer.close()
-
-
-async def resets(peer: Peer) -> None:
-    peer.reset()
 
 
 def cut(*pieces: bytes) -> Script:

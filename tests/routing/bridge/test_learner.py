@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.bridge.learner import Bridge
-from tests.routing.bridge.model import BLOCK, Said, blocks_of, prompt_of, tokens_of
+from tests.routing.bridge.model import BLOCK, Said, blocks_of, encode, prompt_of, tokens_of
 
 TAIL = 7  # START and "assistant", two characters a token, and one that a merge may take
 
@@ -124,3 +124,24 @@ def test_what_is_kept_is_bounded() -> None:
     for number in range(500):
         learn(bridge, [("system", f"{number} " * 40), ("user", "x")])
     assert len(bridge) <= 64 + 2
+
+
+def test_a_message_whose_end_was_told_is_promised_whole() -> None:
+    bridge = Bridge(BLOCK, TAIL)
+    said = [("system", "Speak of blocks. " * 20), ("user", "x" * 400)]
+    prompt, ids = prompt_of(said), tokens_of(said)
+    system = len(tokens_of(said[:1])) - 1 - len(encode("assistant"))
+    ends = [(prompt_of(said[:1]).ends[-1], system)]
+    bridge.learn(prompt.chain, prompt.ends, len(ids), blocks_of(ids), message_ends=ends)
+    assert len(promised(bridge, [said[0], ("user", "another thing")])) == system // BLOCK
+
+
+def test_of_an_end_that_was_not_told_less_is_promised_than_its_share_of_the_bytes() -> None:
+    """The rest may have been denser: here by half again."""
+    bridge = Bridge(BLOCK, TAIL)
+    said = [("system", "Speak of blocks. " * 20), ("user", "x" * 200)]
+    prompt, real = prompt_of(said), len(tokens_of(said[:1])) - 1 - len(encode("assistant"))
+    ids = tokens_of(said) + [7] * 60
+    bridge.learn(prompt.chain, prompt.ends, len(ids), blocks_of(ids))
+    found = len(promised(bridge, [said[0], ("user", "another thing")]))
+    assert real * 0.6 < found * BLOCK <= real

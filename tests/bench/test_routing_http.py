@@ -1,0 +1,57 @@
+"""The routing bench's client over HTTP says what the trace says, and reads answers to their end."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+from bench.routing import said
+from bench.routing.asks import Talk
+from bench.routing.http import Clients
+from bench.routing.measures import measure
+from bench.routing.setting import Setting
+from bench.routing.traces import drawn
+from bench.routing.world import Plan, Run
+from emulator.server import start
+from emulator.text import Tokenizer
+
+
+def test_a_body_is_the_talk_so_far_with_the_answers_that_were_given() -> None:
+    talk = Talk(16, 4.0)
+    talk.say((1, 30))
+    talk.say((2, 10))
+    first = talk.asked((3, 5), 0, 0)
+    talk.say((4, 7))
+    second = talk.asked((5, 6), 0, 1, first)
+    body = json.loads(said.body(second, {3: "So it was."}))
+    assert [(one["role"], one["content"]) for one in body["messages"]] == [
+        ("system", said.text(1, 30)),
+        ("user", said.text(2, 10)),
+        ("assistant", "So it was."),
+        ("user", said.text(4, 7)),
+    ]
+    assert body["max_tokens"] == 6
+    assert json.loads(said.body(second, {}))["messages"][2]["content"] == said.text(3, 5)
+
+
+def test_a_piece_is_as_many_tokens_for_an_emulated_engine() -> None:
+    assert len(Tokenizer().encode(said.text(7, 250))) == 250
+    assert said.text(7, 250).startswith(said.text(7, 50))
+
+
+def test_clients_hear_every_answer_of_a_fleet_of_one() -> None:
+    setting = Setting(engines=1, warm=0.0, base_ms=1.0, prefill_tokens_per_s=1e6)
+    trace = drawn("multi-turn", 5, setting.block_size)
+    trace.talk_s = 0.0  # nobody is in the middle of anything
+    ran = asyncio.run(_replayed(Plan(trace, 20.0, 12, setting, 5)))
+    assert ran.outcomes
+    assert all(one.arrived_s < one.first_s < one.ended_s for one in ran.outcomes)
+    assert measure(ran).hit > 0.1  # the system prompts at least
+
+
+async def _replayed(plan: Plan) -> Run:
+    engine = await start(replace(plan.setting.params(0), model="m"))
+    try:
+        async with asyncio.timeout(100):
+            return await Clients(f"{engine.url}/v1/chat/completions", plan).run()
+    finally:
+        await engine.close()
