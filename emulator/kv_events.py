@@ -62,18 +62,22 @@ class KvEvents:
         """Whether it speaks as SGLang does."""
         return self._params.kv_events_form == "sglang"
 
-    def sources(self) -> list[dict[str, Any]]:
-        """What vLLM's /kv_event_sources tells."""
+    def sources(self) -> dict[str, Any]:
+        """What vLLM's /kv_event_sources tells: by data-parallel rank."""
         if self.is_sglang:
-            return []
-        return [
-            {
-                "data_parallel_rank": 0,
+            return {}
+        return {
+            "0": {
+                "enable_kv_cache_events": True,
+                "publisher": "zmq",
                 "endpoint": self.endpoint,
                 "replay_endpoint": self.replay_endpoint,
+                "buffer_steps": _KEPT_BATCHES,
+                "hwm": 100_000,
+                "max_queue_size": 100_000,
                 "topic": self._topic.decode(),
             }
-        ]
+        }
 
     def described(self) -> dict[str, Any]:
         """`kv_events` in SGLang's /server_info."""

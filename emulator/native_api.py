@@ -116,8 +116,8 @@ class NativeApi:
         return json_answer({"success": self._engine.reset_prefix_cache()})
 
     async def kv_event_sources(self, request: web.BaseRequest) -> web.Response:
-        """Where KV events are published: a bare list, empty when they are not."""
-        return json_answer([] if self._events is None else self._events.sources())
+        """Where KV events are published, by data-parallel rank; nothing when they are not."""
+        return json_answer({} if self._events is None else self._events.sources())
 
     async def server_info(self, request: web.BaseRequest) -> web.Response:
         """SGLang's, with where it publishes; vLLM has no such path."""

@@ -214,12 +214,6 @@ class Attempt:
         if relay.prompt is not None and relay.fleet is not None and self.status < 400:
             relay.fleet.router.answered(self.engine.id, relay.prompt)
 
-    def _was_refused(self) -> None:
-        """Nothing came of it: what the engine was to hold of the prompt it does not."""
-        relay = self._relay
-        if relay.prompt is not None and relay.fleet is not None:
-            relay.fleet.router.refused(self.engine.id, relay.prompt)
-
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
@@ -229,14 +223,13 @@ class Attempt:
         """The one place where its load is released."""
         self._stop_timer()
         self._service.active.discard(self)
-        self._service.fleets.released(self.engine, self.choice, self._pending_bytes)
+        answered = self.token_ns > 0 and self.status < 400
+        self._service.fleets.released(self.engine, self._relay.prompt, self._pending_bytes, answered=answered)
 
     def ended(self, ending: Ending, at_ns: int) -> None:
         """The one place where an attempt's ending is counted, and what follows is decided."""
         service, relay, engine = self._service, self._relay, self.engine
         self._let_go()
-        if not self.token_ns or self.status >= 400:
-            self._was_refused()
         if self.replaced:
             relay.try_another(self.replaced)
             return

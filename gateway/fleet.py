@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # What is learned from in a second, at most.
 _SAMPLES: Final = 256
+_BYTES_PER_TOKEN: Final = 4.0  # until it is learned
 # Several workers: what the others do is looked up at most this often; what this one does is seen at once.
 _LOOKED_S: Final = 0.001
 
@@ -30,6 +31,7 @@ class Engine:
     __slots__ = (
         "_up",
         "answers",
+        "capacity_bytes",
         "errors",
         "fleet",
         "heard_ns",
@@ -45,7 +47,9 @@ class Engine:
         "samples",
         "spec",
         "standing",
+        "tells_load",
         "token_ns",
+        "used_bytes",
     )
 
     def __init__(self, spec: EngineSpec, *, up: bool = True) -> None:
@@ -60,7 +64,10 @@ class Engine:
         self.fleet: Fleet | None = None
         self.models: tuple[str, ...] = ()
         self.inflight = 0
+        self.capacity_bytes = 0  # of its KV cache, as far as it is known
+        self.used_bytes = 0  # of prompts in flight, by this worker alone
         self.load = EngineLoad(spec.id, 0, 0)
+        self.tells_load = False  # unasked, so that its metrics need not be read
         self.learner = Learner()
         self.samples: list[Sample] = []  # since the last second
         self.heard_ns = 0  # when the last answer began, to a request or a probe
@@ -150,6 +157,18 @@ class Engine:
                 None if told is None else told.completion_tokens,
             )
         )
+
+    def size_memory(self) -> None:
+        """Let what is remembered of it be as large as its KV cache, where that is known."""
+        load, fleet = self.load, self.fleet
+        if load.kv_tokens is None or fleet is None:
+            return
+        per_token = _BYTES_PER_TOKEN if load.rates is None else load.rates.bytes_per_token
+        capacity_bytes = int(load.kv_tokens * per_token)
+        # Not anew with every sample: less room forgets, and more does not bring it back.
+        if abs(capacity_bytes - self.capacity_bytes) > 0.05 * self.capacity_bytes:
+            self.capacity_bytes = capacity_bytes
+            fleet.router.holds(self.id, capacity_bytes)
 
     @property
     def _peers(self) -> Sequence["Engine"]:
@@ -301,7 +320,7 @@ class Fleets:
         engine = self._by_engine[choice.engine]
         if engine.on_trial:
             engine.tried()
-        self._charge(engine, choice.uncached_bytes, choice.cached_bytes + choice.uncached_bytes)
+        self._charge(engine, choice.uncached_bytes, fleet.router)
         return engine, choice
 
     def _look(self, fleet: Fleet, crowd: Crowd, at_s: float) -> None:
@@ -325,30 +344,40 @@ class Fleets:
         for fleet in self.fleets:
             for engines in (fleet.engines,) if fleet.split is None else fleet.split.kinds:
                 rates.learn(engines, self._loads.rates, self._row.worker, now_s)
+            for engine in fleet.engines:
+                engine.size_memory()
 
-    def charge(self, engine: Engine, prompt: Prompt) -> Choice:
+    def charge(self, engine: Engine, prompt: Prompt, at_s: float) -> Choice:
         """Charge an engine that was chosen before; nothing of the prompt counts as cached."""
         total = prompt.ends[-1] if prompt.ends else 0
         load = engine.load
         choice = Choice(
             engine.id, "again, on a fresh connection", 0, total, load.inflight, load.pending_bytes
         )
-        self._charge(engine, total, total)
+        router = None if engine.fleet is None else engine.fleet.router
+        if router is not None:
+            router.again(engine.id, prompt, at_s)
+        self._charge(engine, total, router)
         return choice
 
-    def _charge(self, engine: Engine, pending_bytes: int, prompt_bytes: int) -> None:
+    def _charge(self, engine: Engine, pending_bytes: int, router: Router | None) -> None:
         engine.inflight += 1
         load = engine.load
         awaiting = 1 if pending_bytes else 0
         load.inflight += 1
         load.pending_bytes += pending_bytes
         load.awaiting += awaiting
-        load.context_bytes += prompt_bytes
+        context_bytes = 0
+        if router is not None:
+            used_bytes = router.used_bytes(engine.id)
+            context_bytes = used_bytes - engine.used_bytes
+            engine.used_bytes = used_bytes
+            load.context_bytes += context_bytes
         fleet = engine.fleet
         if fleet is not None:
             fleet.ready().busy.add(engine.id)
         if self._shared:
-            self._row.add(engine.id, 1, pending_bytes, awaiting, prompt_bytes)
+            self._row.add(engine.id, 1, pending_bytes, awaiting, context_bytes)
 
     def prefilled(self, engine: Engine, pending_bytes: int) -> None:
         """The first token came: the prompt no longer waits."""
@@ -360,18 +389,35 @@ class Fleets:
         if self._shared:
             self._row.add(engine.id, 0, -pending_bytes, -1)
 
-    def released(self, engine: Engine, choice: Choice, pending_bytes: int) -> None:
-        """The attempt ended; `pending_bytes` is what was not released at the first token."""
+    def released(
+        self, engine: Engine, prompt: Prompt | None, pending_bytes: int, *, answered: bool = True
+    ) -> None:
+        """The attempt ended; `pending_bytes` is what was not released at the first token.
+
+        `answered`: a token came.  Otherwise what the engine was to hold of the prompt it does not.
+        """
         engine.inflight -= 1
         load = engine.load
         awaiting = 1 if pending_bytes else 0
-        prompt_bytes = choice.cached_bytes + choice.uncached_bytes
         load.inflight -= 1
         load.pending_bytes -= pending_bytes
         load.awaiting -= awaiting
-        load.context_bytes -= prompt_bytes
+        context_bytes = 0
         fleet = engine.fleet
-        if fleet is not None and load.inflight <= 0:
-            fleet.ready().busy.discard(engine.id)
+        if fleet is not None:
+            router = fleet.router
+            if prompt is not None:
+                if answered:
+                    router.ended(engine.id, prompt)
+                else:
+                    router.refused(engine.id, prompt)
+            used_bytes = router.used_bytes(engine.id)
+            context_bytes = used_bytes - engine.used_bytes
+            engine.used_bytes = used_bytes
+            load.context_bytes += context_bytes
+            if load.inflight <= 0:
+                fleet.ready().busy.discard(engine.id)
+        elif not engine.inflight:  # it was taken out, and the memory of it
+            context_bytes, engine.used_bytes = -engine.used_bytes, 0
         if self._shared:
-            self._row.add(engine.id, -1, -pending_bytes, -awaiting, -prompt_bytes)
+            self._row.add(engine.id, -1, -pending_bytes, -awaiting, context_bytes)

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.detect import kind_of
 from gateway.fleet import Engine
 from gateway.outlier import Reason, State
+from gateway.reported import NOTHING, reported, take_in
 from gateway.spec import HealthSpec
 from wire.dialect import dialect
 from wire.exchange import Ending
@@ -36,13 +37,17 @@ class Health:
         log: Any,
         spec: Callable[[], HealthSpec] = HealthSpec,
         busy: Callable[[], bool] = lambda: False,
+        metrics_every: int = 1,
     ) -> None:
+        """`metrics_every`: with so many probes the engine's metrics are read once."""
         self._engine = engine
         self._pool = pool
         self._lost = lost
         self._log = log
         self._spec = spec
         self._busy = busy
+        self._metrics_every = metrics_every
+        self._has_metrics = True
 
     async def watch(self) -> None:
         """Probe every few seconds, at once to begin with."""
@@ -60,6 +65,8 @@ class Health:
             if engine.is_there:
                 if turn % _MODELS_EVERY == 0:
                     await self._learn()
+                if self._has_metrics and not engine.tells_load and turn % self._metrics_every == 0:
+                    await self._read_metrics()
                 turn += 1
             await asyncio.sleep(self._spec().probe_every_s)
 
@@ -96,7 +103,17 @@ class Health:
         if engine.kind == "auto":
             answers = {path: await self._get(path) for path in _TELLING}
             engine.kind = kind_of({path: (a.status, a.body) for path, a in answers.items() if a.status})
+        self._has_metrics = True  # perhaps: it is asked once more
         engine.models = _models((await self._get("/v1/models")).body) or engine.models
+
+    async def _read_metrics(self) -> None:
+        """What the engine says of its load; one that has no metrics is left alone for a while."""
+        engine = self._engine
+        fetched = await self._get(dialect(engine.kind).metrics_path)
+        if engine.tells_load:
+            return  # meanwhile it began to tell it unasked
+        take_in(engine.load, reported(fetched.body) if fetched.status == 200 else NOTHING)
+        self._has_metrics = fetched.status in (0, 200) or fetched.status >= 500
 
     async def _get(self, path: str) -> Fetched:
         origin, key = self._pool.origin, self._engine.spec.api_key

@@ -162,7 +162,7 @@ class Lineup:
         def busy() -> bool:
             return engine.load.inflight > 0 or self._loads.totals(spec.id)[0] > 0
 
-        health = Health(engine, pool, lost, self._log, lambda: fleet.spec.health, busy)
+        health = Health(engine, pool, lost, self._log, lambda: fleet.spec.health, busy, self._loads.workers)
         self._watches[spec.id] = self._tasks.spawn(health.watch(), name=f"health {engine.name}")
         return engine
 

@@ -55,19 +55,16 @@ class RateTable:
 
 def learn(engines: "Sequence[Engine]", table: RateTable, worker: int, now_s: float) -> None:
     """Take in what a fleet's engines answered, and set the rates they are chosen by; once a second."""
-    known: list[Rates] = []
-    of_engine: list[Rates | None] = []
-    for engine in engines:
-        if engine.samples:
+    if any(engine.samples for engine in engines):
+        for engine in engines:
             engine.learner.heard(engine.samples)
             engine.samples = []
-            own = engine.learner.learn(now_s)
+        heard = [engine.learner.samples(now_s) for engine in engines]
+        for engine, samples, own in zip(engines, heard, learning.learned(heard), strict=True):
             if own is not None:
-                table.write(worker, engine.id, own, now_s)
-        pooled = table.read(engine.id, now_s - learning.MAX_AGE_S)
-        of_engine.append(pooled)
-        if pooled is not None:
-            known.append(pooled)
+                table.write(worker, engine.id, own, samples[-1].at_s)
+    of_engine = [table.read(engine.id, now_s - learning.MAX_AGE_S) for engine in engines]
+    known = [one for one in of_engine if one is not None]
     fleet = learning.alike(known) if known else None
     for engine, pooled in zip(engines, of_engine, strict=True):
         if fleet is None:

@@ -325,7 +325,8 @@ class Relay:
         self._stale_again = False
         self._service.tallies.counts[("retries", "idle_race")] += 1
         if self.legs is None:
-            self.send(engine, self._service.fleets.charge(engine, self.prompt or NO_PROMPT), fresh=True)
+            at_s, prompt = self.received_ns / 1e9, self.prompt or NO_PROMPT
+            self.send(engine, self._service.fleets.charge(engine, prompt, at_s), fresh=True)
         else:
             self.legs.afresh(self, engine)
         return True

@@ -328,4 +328,4 @@ class Tunnel:
         if self._is_charged and self._engine is not None:
             self._is_charged = False
             assert self.choice is not None
-            self._service.fleets.released(self._engine, self.choice, self._pending_bytes)
+            self._service.fleets.released(self._engine, None, self._pending_bytes)

@@ -124,15 +124,15 @@ def choose(
         engine, _ = chosen
         if ticket.sit(engine.id):
             return chosen
-        give_back(fleets, chosen)  # another worker was first
+        give_back(fleets, chosen, prompt)  # another worker was first
         without = (*without, engine.id)
     return None
 
 
-def give_back(fleets: Fleets, chosen: tuple[Engine, Choice]) -> None:
+def give_back(fleets: Fleets, chosen: tuple[Engine, Choice], prompt: Prompt) -> None:
     """An engine that was chosen, and is not asked after all."""
     engine, choice = chosen
-    fleets.released(engine, choice, choice.uncached_bytes)
+    fleets.released(engine, prompt, choice.uncached_bytes, answered=False)
 
 
 def choose_again(relay: "Relay", fleets: Fleets, fleet: "Fleet", at_s: float) -> tuple[Engine, Choice] | None:

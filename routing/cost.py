@@ -19,18 +19,19 @@ _UNLEARNED: Final = "least work times batch"
 _LEARNED: Final = "costs least"
 # Costs as close as this are the same: what is learned is not more exact, and engines alike share the work.
 _ALIKE_S: Final = 0.001
-_FULL = 0.98  # share of a KV cache beyond which the barrier does not rise further
+_FULL = 0.95  # share of a KV cache beyond which the barrier does not rise further
 
 
 class PrefixCost:
-    """Costs by these weights."""
+    """Costs by these weights; see `routing.policies.prefix_cost`."""
 
-    __slots__ = ("_crowding", "_pressure_s")
+    __slots__ = ("_compute", "_decode", "_pressure_s")
 
     idle_are_alike = True
 
-    def __init__(self, crowding: float, pressure_s: float) -> None:
-        self._crowding = crowding
+    def __init__(self, later: float, decode: float, pressure_s: float) -> None:
+        self._compute = 1.0 + later
+        self._decode = decode
         self._pressure_s = pressure_s
 
     def choose(
@@ -71,21 +72,24 @@ class PrefixCost:
             own_s = rates.prefill_s_per_token * n
             if rates.attention_s_per_token2:
                 own_s += rates.attention_s_per_token2 * n * (whole / per_token - 0.5 * n)
-            first_s = rates.start_s + rates.prefill_s_per_token * engine.pending_bytes / per_token + own_s
+            wait_s = rates.start_s + rates.prefill_s_per_token * engine.pending_bytes / per_token
             output = rates.output_tokens
             most = prompt.max_tokens
             if most is not None and most < output:
                 output = float(most)
-            decode_s = output * (rates.itl_s + rates.itl_s_per_request * (2.0 * inflight + 1.0))
-            cost = first_s + self._crowding * inflight * own_s + decode_s
-            usage = engine.kv_usage
-            if usage is not None:
-                capacity = engine.kv_tokens
-                if capacity is not None:
-                    usage += (uncached + engine.context_bytes - engine.reported_bytes) / per_token / capacity
-                if usage > 0.0:
-                    usage = min(usage, _FULL)
-                    cost += self._pressure_s * usage / (1.0 - usage)
+            itl_s = rates.itl_s + rates.itl_s_per_request * (2.0 * inflight + 1.0)
+            cost = wait_s + self._compute * own_s + self._decode * output * itl_s
+            usage, capacity = engine.kv_usage, engine.kv_tokens
+            if capacity is not None:
+                if usage is None:  # half of the answers is there in the mean
+                    held = engine.context_bytes / per_token + 0.5 * rates.output_tokens * inflight
+                    usage = (held + n) / capacity
+                else:
+                    usage += (engine.context_bytes - engine.reported_bytes + uncached) / per_token / capacity
+            if usage is not None and usage > 0.0:
+                if usage > _FULL:
+                    usage = _FULL
+                cost += self._pressure_s * usage / (1.0 - usage)
             costs.append(cost)
         return _LEARNED, costs
 

@@ -48,6 +48,12 @@ class PrefixIndex:
         runs.expire(at_s - self._max_age_s)
         runs.evict()
 
+    def release(self, engine: int, chain: Sequence[int]) -> None:
+        """A request that was recorded has ended. Once for each `record`."""
+        runs = self._engines.get(engine)
+        if runs is not None and chain:
+            runs.release(chain[-1])
+
     def confirm(self, engine: int, chain: Sequence[int]) -> None:
         """The engine answers that prompt: it holds it now."""
         runs = self._engines.get(engine)
@@ -98,6 +104,11 @@ class PrefixIndex:
         """How many beginnings are remembered of the engine."""
         runs = self._engines.get(engine)
         return 0 if runs is None else len(runs.entries)
+
+    def used_bytes(self, engine: int) -> int:
+        """How much of what the engine holds is of requests in flight; what they share counts once."""
+        runs = self._engines.get(engine)
+        return 0 if runs is None else runs.used_bytes
 
     def held_bytes(self, engine: int) -> int:
         """How much of the engine's capacity is taken."""

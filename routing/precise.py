@@ -13,10 +13,12 @@ from typing import Final
 from routing.bridge.accuracy import Accuracy
 from routing.bridge.learner import DEFAULT_LINKS, Bridge
 from routing.events.known import KnownBlocks
+from routing.events.trust import Trust
 from routing.types import Prompt
 
 _MOST_PENDING: Final = 1 << 14
 _MOST_SIZES: Final = 4
+_USUAL_BLOCK: Final = 16
 _RESTLESS: Final = 3
 """So many new epochs within `_RESTLESS_PROMPTS` prompts: this is no date that changed."""
 _RESTLESS_PROMPTS: Final = 256
@@ -33,6 +35,7 @@ class Precise:
         self._tail_tokens = 0
         self._epochs_at: list[int] = []  # by `learned`, when new epochs began
         self.accuracy = Accuracy()
+        self.trust = Trust()
         self.unlearned = 0
         """Answers to prompts of which nothing was known."""
         # What was foretold of prompts that run: (last link, engine) -> (tokens, tokens a block).
@@ -66,7 +69,9 @@ class Precise:
         sizes = set(self._known.block_sizes().values())
         for size in sorted(sizes - self._bridges.keys()):
             if len(self._bridges) < _MOST_SIZES:
-                self._bridges[size] = Bridge(size, self._tail_tokens, self._most_links)
+                # Small blocks are many: memory is bounded whatever their size.
+                most = max(1024, self._most_links * min(size, _USUAL_BLOCK) // _USUAL_BLOCK)
+                self._bridges[size] = Bridge(size, self._tail_tokens, most)
 
     def held(self, prompt: Prompt) -> Mapping[int, int]:
         """As `Residency.held`."""
@@ -85,7 +90,8 @@ class Precise:
             for engine, count in self._known.match(found.blocks, size).items():
                 tokens = count * size
                 self._foretold[engine] = tokens, size
-                held[engine] = tokens * found.text_bytes // max(1, found.tokens)
+                if engine not in self.trust.distrusted:
+                    held[engine] = tokens * found.text_bytes // max(1, found.tokens)
         self._known_bytes = least
         return held if self.accuracy.is_trusted and not self.is_restless else _NOTHING
 
@@ -120,7 +126,11 @@ class Precise:
         if foretold is None:
             self.unlearned += 1
         elif cached_tokens is not None:
-            self.accuracy.told(foretold[0], cached_tokens, foretold[1])
+            was_believed = engine not in self.trust.distrusted
+            if self.trust.told(engine, foretold[0], cached_tokens, foretold[1]):
+                self.accuracy.told(foretold[0], cached_tokens, foretold[1])
+            elif was_believed:
+                self.accuracy.forgive()  # what it said too much is its own fault
         if prompt_tokens is not None:
             for bridge in self._bridges.values():
                 learned = bridge.tokens_of(prompt.chain)

@@ -1,18 +1,25 @@
-"""How fast is an engine? Learned from the instants of the answers it gave, a little robustly.
+"""How fast is an engine? Learned from the instants of the answers its fleet gave, a little robustly.
 
 The time to a first token is taken as `start_s + prefill_s_per_token * work + attention_s_per_token2 *
 square`. `work` is the uncached tokens that waited there when the request was sent, and its own (the work over
 elapsed time of vLLM-router's `smetric`, with an intercept lest short prompts look slow); `square` is
 n * (L - n / 2) for the n uncached tokens of a prompt of L, what causal attention computes. The time between
-tokens is taken as `itl_s + itl_s_per_request * batch`. Lines are Tukey's resistant ones, through the medians
-of the outer thirds: one hiccup moves nothing.
+tokens is taken as `itl_s + itl_s_per_request * batch`.
 
-What waited counts whole until its first token, also what is half computed, and decoding slows prefill. So the
-figures are what a request meets in this traffic, which a choice needs, and not the engine's data sheet.
+The curves are the fleet's, and each engine has a factor on its prefill and one on its decode: most fleets are
+of one kind of engine, a curve needs more samples than one engine has, and what looks like a difference of
+equal engines would draw traffic to one of them. Lines are Tukey's resistant ones, through the medians of the
+outer thirds, and factors are medians: one hiccup moves nothing. Prefill is learned from prompts that met
+nobody's prompt, as long as there are enough of those; decoding along its lower edge, for all that comes
+between makes it slower, and its slope is trusted within bounds only.
+
+Decoding slows prefill and prefill slows decoding. So the figures are what a request meets in this traffic,
+which a choice needs, and not the engine's data sheet.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import exp, log, sqrt
 from statistics import fmean, median
 
 from msgspec import Struct
@@ -24,11 +31,14 @@ ENOUGH = 8
 KEPT = 64
 """As many of the last samples count."""
 MAX_AGE_S = 300.0
-ALIKE = 1.25
-"""Engines whose rates differ by less than this factor are taken as alike: it is noise more often than not."""
+ALIKE_PREFILL, ALIKE_DECODE = 1.25, 1.4
+"""Factors below which engines are taken as alike: it is noise more often than not."""
 _FASTEST_S, _SLOWEST_S = 1e-7, 0.1  # a prompt token
 _LONGEST_ITL_S = 10.0
 _BYTES_PER_TOKEN = (0.25, 64.0)
+_EXPLAINED = 0.7
+_ROUNDS = 3
+_LEAST_SLOPE, _MOST_SLOPE = 1 / 64, 1 / 32
 _SPREAD = 1.5  # of the outer thirds' medians: else no slope can be told from an intercept
 
 
@@ -51,7 +61,7 @@ class Sample(Struct, frozen=True, gc=False):
 
 
 class Learner:
-    """What one engine's answers say."""
+    """The last answers of one engine."""
 
     __slots__ = ("_samples",)
 
@@ -65,54 +75,43 @@ class Learner:
         """The engine is another now."""
         self._samples.clear()
 
-    def learn(self, now_s: float) -> Rates | None:
-        """The figures, from the samples that are not too old; None where there are too few."""
+    def samples(self, now_s: float) -> Sequence[Sample]:
+        """Those that are not too old."""
         samples = self._samples
         while samples and samples[0].at_s < now_s - MAX_AGE_S:
             samples.popleft()
-        return learned(samples) if len(samples) >= ENOUGH else None
+        return samples
 
 
-def learned(samples: Sequence[Sample]) -> Rates:
-    """The figures that these samples speak for."""
-    told = [one for one in samples if one.prompt_tokens]
-    found = Rates(len(samples))
-    if told:
-        per_token = sum(one.prompt_bytes for one in told) / sum(one.prompt_tokens or 0 for one in told)
-        found.bytes_per_token = _within(per_token, _BYTES_PER_TOKEN)
-    per_token = found.bytes_per_token
-    works, squares, firsts = list[float](), list[float](), list[float]()
-    for one in samples:
-        whole = one.prompt_tokens or one.prompt_bytes / per_token
-        uncached = one.uncached_bytes / per_token
-        if one.prompt_tokens and one.cached_tokens is not None:
-            uncached = max(1, one.prompt_tokens - one.cached_tokens)
-        if uncached <= 1.0:
-            continue  # as good as all of it was held, or handed over: it says nothing of computing prompts
-        firsts.append(one.first_s)
-        works.append(max(1.0, one.pending_bytes / per_token + uncached))
-        squares.append(uncached * (whole - uncached / 2))
-    if works:
-        found.start_s, found.prefill_s_per_token = _prefill(works, firsts)
-        found.attention_s_per_token2 = _attention(found, works, squares, firsts)
-    _learn_decode(found, samples)
-    return found
+def learned(engines: Sequence[Sequence[Sample]]) -> list[Rates | None]:
+    """The figures of each engine of a fleet, from the samples of each; None where there are too few."""
+    heard = [one if len(one) >= ENOUGH else () for one in engines]
+    every = [one for samples in heard for one in samples]
+    if not every:
+        return [None] * len(engines)
+    fleet = _Fleet(every)
+    # Once more, with the engines made alike by the factors that were found.
+    fleet.fit(heard, [fleet.factors(samples) for samples in heard])
+    return [fleet.rates(samples) if samples else None for samples in heard]
 
 
 def alike(fleet: Sequence[Rates]) -> Rates:
     """What an engine of the fleet is taken for before it has said enough itself: medians."""
-    figures = {name: median(getattr(one, name) for one in fleet) for name in _FIGURES}
+    figures = {name: median(getattr(one, name) for one in fleet) for name in FIGURES}
     return Rates(min(one.samples for one in fleet), **figures)
 
 
 def settle(rates: Rates, fleet: Rates) -> None:
-    """Take an engine's figures as the fleet's unless they differ clearly: equal engines cost the same."""
-    for name in _FIGURES:
-        mine, theirs = getattr(rates, name), getattr(fleet, name)
-        if mine <= theirs * ALIKE and theirs <= mine * ALIKE:
-            setattr(rates, name, theirs)
-    rates.bytes_per_token = fleet.bytes_per_token  # one model, one tokenizer
-    rates.output_tokens = fleet.output_tokens  # who answers does not decide how long the answer is
+    """Take an engine's figures as the fleet's unless they differ clearly: equal engines cost the same.
+
+    How long answers are and how many bytes a token has is never one engine's affair.
+    """
+    for names, most in ((_PREFILL, ALIKE_PREFILL), (_DECODE, ALIKE_DECODE)):
+        if all(_are_alike(getattr(rates, name), getattr(fleet, name), most) for name in names):
+            for name in names:
+                setattr(rates, name, getattr(fleet, name))
+    rates.bytes_per_token = fleet.bytes_per_token
+    rates.output_tokens = fleet.output_tokens
 
 
 def pooled(parts: Sequence[Rates]) -> Rates:
@@ -121,7 +120,7 @@ def pooled(parts: Sequence[Rates]) -> Rates:
     total = sum(weights)
     figures = {
         name: sum(getattr(one, name) * weight for one, weight in zip(parts, weights, strict=True)) / total
-        for name in _FIGURES
+        for name in FIGURES
     }
     return Rates(total, **figures)
 
@@ -131,7 +130,101 @@ FIGURES = (
     "bytes_per_token",
 )  # fmt: skip
 """The attributes of `Rates` but the samples behind them; a compiled class has no `__slots__` to ask."""
-_FIGURES = FIGURES
+_PREFILL = ("start_s", "prefill_s_per_token", "attention_s_per_token2")
+_DECODE = ("itl_s", "itl_s_per_request")
+
+
+def _are_alike(mine: float, theirs: float, most: float) -> bool:
+    return mine <= theirs * most and theirs <= mine * most
+
+
+class _Fleet:
+    """Curves that hold for all engines of a fleet, but for a factor."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        told = [one for one in samples if one.prompt_tokens]
+        per_token = 4.0
+        if told:
+            per_token = sum(one.prompt_bytes for one in told) / sum(one.prompt_tokens or 0 for one in told)
+        self.curves = Rates(len(samples), bytes_per_token=_within(per_token, _BYTES_PER_TOKEN))
+        counted = [one for one in samples if one.output_tokens is not None]
+        self._counts = 2 * len(counted) >= len(samples)
+        # Where nobody counts, an answer as a whole stands for one token.
+        self.curves.output_tokens = fmean(one.output_tokens or 0 for one in counted) if self._counts else 1.0
+        self.fit([samples], [(1.0, 1.0)])
+
+    def fit(self, engines: Sequence[Sequence[Sample]], factors: Sequence[tuple[float, float]]) -> None:
+        """Find the curves, with what each engine took divided by its factors."""
+        pairs = list(zip(engines, factors, strict=True))
+        firsts = [
+            (*self._work(one), one.first_s / factor) for samples, (factor, _) in pairs for one in samples
+        ]
+        alone = [(own, square, y) for own, pending, square, y in firsts if 4.0 * pending <= own]
+        if len(alone) < 2 * ENOUGH:
+            alone = [(own + pending, square, y) for own, pending, square, y in firsts]
+        works, squares, took = zip(*alone, strict=True)
+        curves = self.curves
+        curves.start_s, curves.prefill_s_per_token = _prefill(works, took)
+        square = 0.0
+        for _ in range(_ROUNDS):  # either is found in what the other leaves
+            more = _attention(curves, works, squares, took)
+            if not more:
+                break
+            square = more
+            rest = [max(0.0, y - square * z) for y, z in zip(took, squares, strict=True)]
+            curves.start_s, curves.prefill_s_per_token = _prefill(works, rest)
+        curves.attention_s_per_token2 = square
+        gaps = [
+            (one.batch, gap / factor)
+            for samples, (_, factor) in pairs
+            for one in samples
+            if (gap := self._gap_s(one)) is not None
+        ]
+        curves.itl_s, curves.itl_s_per_request = _decode(gaps) if gaps else (0.0, 0.0)
+
+    def factors(self, samples: Sequence[Sample]) -> tuple[float, float]:
+        """How much longer one engine takes than the curves say: for prefill, for decode."""
+        curves = self.curves
+        firsts, gaps = [], []
+        for one in samples:
+            own, pending, square = self._work(one)
+            prefill_s = curves.prefill_s_per_token * (own + pending) + curves.attention_s_per_token2 * square
+            firsts.append(_logarithm(one.first_s, curves.start_s + prefill_s))
+            gap = self._gap_s(one)
+            if gap is not None:
+                gaps.append(_logarithm(gap, curves.itl_s + curves.itl_s_per_request * one.batch))
+        return _factor(firsts, median), _factor(gaps, _lower)
+
+    def rates(self, samples: Sequence[Sample]) -> Rates:
+        """One engine's own."""
+        curves = self.curves
+        prefill, decode = self.factors(samples)
+        return Rates(
+            len(samples),
+            _within(curves.prefill_s_per_token * prefill, (_FASTEST_S, _SLOWEST_S)),
+            curves.attention_s_per_token2 * prefill,
+            curves.start_s * prefill,
+            curves.itl_s * decode,
+            curves.itl_s_per_request * decode,
+            curves.output_tokens,
+            curves.bytes_per_token,
+        )
+
+    def _work(self, one: Sample) -> tuple[float, float, float]:
+        """Its own uncached tokens, those that waited, and the square."""
+        per_token = self.curves.bytes_per_token
+        whole = one.prompt_tokens or one.prompt_bytes / per_token
+        own = one.uncached_bytes / per_token
+        if one.prompt_tokens and one.cached_tokens is not None:
+            own = one.prompt_tokens - one.cached_tokens
+        own = max(1.0, own)
+        return own, one.pending_bytes / per_token, own * max(0.0, whole - own / 2)
+
+    def _gap_s(self, one: Sample) -> float | None:
+        if not self._counts:
+            return one.decode_s
+        tokens = one.output_tokens
+        return one.decode_s / (tokens - 1) if tokens is not None and tokens > 1 else None
 
 
 def _prefill(works: Sequence[float], firsts: Sequence[float]) -> tuple[float, float]:
@@ -155,28 +248,47 @@ def _attention(
         return 0.0
     after = [y - slope * x for x, y in zip(squares, left, strict=True)]
     centre = median(after)
-    explained = median(abs(y - centre) for y in after) < 0.8 * median(map(abs, left))
+    explained = median(abs(y - centre) for y in after) < _EXPLAINED * median(map(abs, left))
     return slope if explained else 0.0
 
 
-def _learn_decode(found: Rates, samples: Sequence[Sample]) -> None:
-    told = [one for one in samples if one.output_tokens is not None]
-    if 2 * len(told) >= len(samples):
-        found.output_tokens = fmean(one.output_tokens or 0 for one in told)
-        counted = [one for one in told if (one.output_tokens or 0) > 1]
-        gaps = [one.decode_s / ((one.output_tokens or 2) - 1) for one in counted]
-    else:  # nobody counts: an answer as a whole stands for one token
-        found.output_tokens = 1.0
-        counted, gaps = list(samples), [one.decode_s for one in samples]
-    if not gaps:
-        return
-    batches = [one.batch for one in counted]
-    slope = _slope(batches, gaps)
-    slope = max(0.0, slope) if slope is not None else 0.0
-    level = median(y - slope * x for x, y in zip(batches, gaps, strict=True))
+def _decode(gaps: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """itl_s and what each of the batch adds: along the lower edge, where the least prefill came between."""
+    points = sorted(gaps)
+    third = max(1, len(points) // 3)
+    low, high = points[:third], points[-third:]
+    low_x, high_x = median(x for x, _ in low), median(x for x, _ in high)
+    slope = 0.0
+    if high_x > low_x * _SPREAD:
+        slope = max(0.0, (_lower(y for _, y in high) - _lower(y for _, y in low)) / (high_x - low_x))
+    level = _lower(y - slope * x for x, y in gaps)
     if level < 0.0:  # all of it grows with the batch
-        level, slope = 0.0, median(y / max(1.0, x) for x, y in zip(batches, gaps, strict=True))
-    found.itl_s, found.itl_s_per_request = min(level, _LONGEST_ITL_S), min(slope, _LONGEST_ITL_S)
+        level, slope = 0.0, _lower(y / max(1.0, x) for x, y in gaps)
+    level = min(level, _LONGEST_ITL_S)
+    return level, _within(
+        slope, (level * _LEAST_SLOPE, max(level * _MOST_SLOPE, slope if not level else 0.0))
+    )
+
+
+def _lower(values: Iterable[float]) -> float:
+    """Their lower fifth."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 5]
+
+
+def _logarithm(took: float, expected: float) -> float:
+    return log(max(took, 1e-6) / max(expected, 1e-6))
+
+
+def _factor(logarithms: Sequence[float], centre: Callable[[Sequence[float]], float]) -> float:
+    """Their centre, where it is more than what such samples scatter by: else 1."""
+    if not logarithms:
+        return 1.0
+    middle = centre(logarithms)
+    scatter = 1.4826 * median(abs(one - middle) for one in logarithms)
+    if abs(middle) <= 2.5 * scatter / sqrt(len(logarithms)):
+        return 1.0
+    return exp(_within(middle, (-5.0, 5.0)))
 
 
 def _slope(xs: Sequence[float], ys: Sequence[float]) -> float | None:

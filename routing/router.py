@@ -73,11 +73,24 @@ class Router:
         """The first token of a request came: the engine holds its prompt."""
         self._index.confirm(engine_id, prompt.chain)
 
+    def ended(self, engine_id: int, prompt: Prompt) -> None:
+        """A request is over that was answered. This or `refused` is to be said once of each choice."""
+        self._index.release(engine_id, prompt.chain)
+
     def refused(self, engine_id: int, prompt: Prompt) -> None:
         """A request ended without a token: unless others were sent the same, its prompt is not held there."""
+        self._index.release(engine_id, prompt.chain)
         self._index.retract(engine_id, prompt.chain)
         if self._predicted is not None:
             self._predicted.retract(engine_id, prompt.chain)
+
+    def again(self, engine_id: int, prompt: Prompt, at_s: float) -> None:
+        """A request is sent once more to an engine that was chosen before."""
+        self._index.record(engine_id, prompt.chain, prompt.ends, at_s)
+
+    def used_bytes(self, engine_id: int) -> int:
+        """Prompt bytes of the requests in flight there, as far as they were chosen here; shared ones once."""
+        return self._index.used_bytes(engine_id)
 
     def holds(self, engine_id: int, capacity_bytes: int) -> None:
         """How many bytes of prompts fit into the engine's KV cache, as far as its size is known."""

@@ -20,7 +20,7 @@ class Run:
     from the first answer on.
     """
 
-    __slots__ = ("at_s", "is_queued", "kept", "links", "newer", "older", "parent", "size", "unsure")
+    __slots__ = ("at_s", "is_queued", "kept", "links", "newer", "older", "parent", "size", "unsure", "users")
 
     def __init__(self, parent: "Run | None", links: tuple[int, ...], size: int, unsure: int) -> None:
         self.parent = parent
@@ -28,6 +28,7 @@ class Run:
         self.size = size  # bytes
         self.unsure = unsure
         self.kept = 0  # runs that continue this one
+        self.users = 0  # requests in flight that end here, and runs in use that continue this one
         self.at_s = 0.0
         self.is_queued = False
         self.older: Run | None = None
@@ -49,6 +50,7 @@ class Runs:
         "capacity_bytes",
         "entries",
         "held_bytes",
+        "used_bytes",
     )
 
     def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, holders: dict[int, int]) -> None:
@@ -59,6 +61,7 @@ class Runs:
         self.capacity_bytes = capacity_bytes
         self.entries: dict[int, Run] = {}
         self.held_bytes = 0
+        self.used_bytes = 0  # of prompts in flight, what they share counted once
         self._oldest: Run | None = None
         self._newest: Run | None = None
 
@@ -90,10 +93,16 @@ class Runs:
             run.unsure += 1
         assert run is not None
         run.at_s = at_s
+        if fits == len(chain):
+            self._use(run)
         if run is not self._newest:
             if run.is_queued:
                 self._unqueue(run)
             self._queue_newest(run)
+
+    def release(self, link: int) -> None:
+        """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
+        self._release(self.entries.get(link))
 
     def confirm(self, link: int) -> None:
         """What ends in `link` is held, and so is what it continues."""
@@ -139,6 +148,7 @@ class Runs:
             if surplus >= len(links):
                 self._remove(run, oldest=True)
                 continue
+            self._unuse(run)
             stay = len(links) - surplus
             for link in links[stay:]:
                 del self.entries[link]
@@ -156,7 +166,7 @@ class Runs:
         for run in self.entries.values():
             run.parent = None
         self.entries = {}
-        self.held_bytes = 0
+        self.held_bytes = self.used_bytes = 0
         self._oldest = self._newest = None
 
     def _added(
@@ -186,6 +196,7 @@ class Runs:
         size = run.size * at // len(links)
         head = Run(run.parent, links[:at], size, _SURE if run.unsure == _SURE else 0)
         head.kept = 1
+        head.users = 1 if run.users else 0
         for one in head.links:
             self.entries[one] = head
         run.parent = head
@@ -202,6 +213,7 @@ class Runs:
         if run.is_queued:
             self._unqueue(run)
         parent = run.parent
+        self._unuse(run)
         if parent is None:
             self._let_go(run.links[0])
             return
@@ -213,6 +225,29 @@ class Runs:
                 self._queue_oldest(parent)
             else:
                 self._queue_newest(parent)
+
+    def _use(self, run: Run | None) -> None:
+        while run is not None:
+            run.users += 1
+            if run.users > 1:
+                return
+            self.used_bytes += run.size
+            run = run.parent
+
+    def _release(self, run: Run | None) -> None:
+        while run is not None and run.users:
+            run.users -= 1
+            if run.users:
+                return
+            self.used_bytes -= run.size
+            run = run.parent
+
+    def _unuse(self, run: Run) -> None:
+        """It goes, or a part of it, while requests end there: they have nothing to release any more."""
+        if run.users:
+            run.users = 0
+            self.used_bytes -= run.size
+            self._release(run.parent)
 
     def _let_go(self, first: int) -> None:
         """The engine no longer holds a chain that begins with `first`."""

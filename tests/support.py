@@ -35,6 +35,8 @@ _PROBES = tuple(
         "/v1/models",
         "/version",
         "/props",
+        "/metrics",
+        "/prometheus/metrics",
         "/server_info",
         "/kv_event_sources",
         "/get_model_info",

@@ -8,11 +8,13 @@ from importlib import import_module
 class Dialect:
     """One kind of engine.
 
-    `probe_path`: a cheap GET that is 200 when the engine can serve.  `takes_cache_salt`,
+    `probe_path`: a cheap GET that is 200 when the engine can serve.  `metrics_path`: its metrics as
+    Prometheus text.  `takes_cache_salt`,
     `tells_token_ids`: request fields it understands, which others would refuse.
     """
 
     probe_path: str = "/health"
+    metrics_path: str = "/metrics"
     takes_cache_salt: bool = False
     tells_token_ids: bool = False
 

@@ -2,7 +2,7 @@
 
 A few system prompts and documents are shared, as applications share them; some turns are asked twice.  With
 tools a turn takes up to three steps; with thinking each reply carries its thoughts, as a client that keeps
-them would send them back.
+them would send them back; salted conversations are of two tenants, which share no cache.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("chat", "tools", "thinking")
+KINDS = ("chat", "tools", "thinking", "salted")
 TURNS = 4
 _SYSTEMS, _DOCUMENTS = 4, 3
 _SHARED_DOCUMENT, _AGAIN, _NO_SYSTEM = 1 / 3, 0.05, 0.15
@@ -46,17 +46,20 @@ TOOLS = [
 
 @dataclass(frozen=True)
 class Ask:
-    """One request.  `reply_wanted`: the engine's own words are to be part of the next turn."""
+    """One request."""
 
     kind: str
     turn: int
     messages: list[Message]
     tools: list[dict[str, Any]] | None
+    salt: str | None = None
 
     def body(self, model: str, max_tokens: int) -> bytes:
         fields: dict[str, Any] = {"model": model, "messages": self.messages, "max_tokens": max_tokens}
         if self.tools is not None:
             fields["tools"] = self.tools
+        if self.salt is not None:
+            fields["cache_salt"] = self.salt
         return json.dumps({**fields, "temperature": 0}).encode()
 
 
@@ -94,8 +97,9 @@ class Talks:
         return _size(self._rng, median * self._scale, sigma)
 
     def one(self, kind: str) -> Iterator[Ask]:
-        """A conversation, request by request; send the engine's reply back, or None for words of our own."""
+        """A conversation, request by request, with words of our own for the engine's replies."""
         rng, tools = self._rng, TOOLS if kind == "tools" else None
+        salt = rng.choice(("tenant-a", "tenant-b")) if kind == "salted" else None
         said: list[Message] = []
         if rng.random() >= _NO_SYSTEM:
             said = [{"role": "system", "content": rng.choice(self._systems)}]
@@ -106,12 +110,12 @@ class Talks:
             if not said:
                 asked = self._mark + asked
             said = [*said, {"role": "user", "content": asked}]
-            yield Ask(kind, turn, said, tools)
+            yield Ask(kind, turn, said, tools, salt)
             for step in range(rng.randrange(4) if tools else 0):
                 said = [*said, *self._step(f"call{turn}{step:04}")]
-                yield Ask(kind, turn, said, tools)
+                yield Ask(kind, turn, said, tools, salt)
             if rng.random() < _AGAIN:
-                yield Ask(kind, turn, said, tools)
+                yield Ask(kind, turn, said, tools, salt)
             reply = text(rng, self._size(400))
             if kind == "thinking":
                 reply = f"<think>\n{text(rng, self._size(300))}\n</think>\n\n{reply}"

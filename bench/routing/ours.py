@@ -12,22 +12,23 @@ from bench.routing.setting import Setting
 from bench.routing.world import Sent
 from gateway.fleet import Engine, Fleet, Fleets
 from gateway.loads import LoadTable
+from gateway.reported import Reported, take_in
 from gateway.spec import EngineSpec, FleetSpec
 from gateway.usage import Usage
 from routing.index import PrefixIndex
 from routing.policy import Policy
 from routing.router import Router
-from routing.types import Choice, EngineLoad, Prompt
+from routing.types import Choice, Prompt
 
-BYTES_PER_TOKEN = 4  # what a gateway takes for granted
 LEARN_NS = 1_000_000_000
-REPORT_NS = 50_000_000  # how old GIE lets the engines' own metrics become
+PROBE_NS = 2_000_000_000  # between two looks at an engine's metrics, as `health.probe_every_s` has it
+GIE_NS = 50_000_000  # as GIE's endpoint picker has it
 
 
 class Ours:
     """`setting.workers` workers that share a load table; requests come to them at random.
 
-    `reports`: the engines tell their queue and cache usage, as GIE's endpoint picker reads them.
+    Every `report_ns` the engines tell their queue and cache usage.
     """
 
     def __init__(
@@ -36,12 +37,11 @@ class Ours:
         setting: Setting,
         seed: int,
         emulated: Sequence[Emulated],
-        *,
-        reports: bool = False,
+        report_ns: int = PROBE_NS,
     ) -> None:
         self._rng = Random(f"workers {seed}")
         self._emulated = emulated
-        self._reports = reports
+        self._every_ns = report_ns
         self._learn_ns, self._report_ns = LEARN_NS, 0
         with tempfile.TemporaryDirectory() as directory:
             loads = self._table = LoadTable.create(
@@ -51,13 +51,8 @@ class Ours:
         spec = FleetSpec("m", ("m",), True, specs)
         self._workers: list[tuple[Fleets, Fleet]] = []
         for worker in range(setting.workers):
-            index = PrefixIndex()
-            for engine in specs:
-                index.set_capacity(engine.id, setting.kv_tokens * BYTES_PER_TOKEN)
             engines = [Engine(one) for one in specs]
-            for one in engines:
-                one.load.kv_tokens = setting.kv_tokens  # engines tell it once, at their start
-            fleet = Fleet(spec, engines, Router(make(), index, Random(f"{seed} {worker}")))
+            fleet = Fleet(spec, engines, Router(make(), PrefixIndex(), Random(f"{seed} {worker}")))
             self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet))
 
     def loads(self) -> list[tuple[int, ...]]:
@@ -93,11 +88,11 @@ class Ours:
             self._learn_ns = now_ns + LEARN_NS
             for fleets, _ in self._workers:
                 fleets.learn(now_ns / 1e9)
-        if self._reports and now_ns >= self._report_ns:
-            self._report_ns = now_ns + REPORT_NS
+        if now_ns >= self._report_ns:
+            self._report_ns = now_ns + self._every_ns
             for _, fleet in self._workers:
                 for engine, emulated in zip(fleet.engines, self._emulated, strict=True):
-                    _report(engine.load, emulated)
+                    take_in(engine.load, _said(emulated))
 
 
 class _Charged:
@@ -126,7 +121,7 @@ def _note(sent: Sent) -> _Charged:
     return sent.note
 
 
-def _report(load: EngineLoad, emulated: Emulated) -> None:
-    load.queued = emulated.scheduler.waiting
-    load.running = emulated.scheduler.running
-    load.kv_usage = emulated.cache.usage
+def _said(emulated: Emulated) -> Reported:
+    scheduler, cache = emulated.scheduler, emulated.cache
+    size = cache.block_size
+    return Reported(scheduler.running, scheduler.waiting, cache.usage, cache.num_blocks * size, size)

@@ -12,7 +12,7 @@ from bench.routing.asks import Trace
 from bench.routing.engine import Engine
 from bench.routing.measures import Measures, measure
 from bench.routing.oracles import Clairvoyant, Pooled
-from bench.routing.ours import Ours
+from bench.routing.ours import GIE_NS, PROBE_NS, Ours
 from bench.routing.setting import Setting
 from bench.routing.traces import drawn, mooncake
 from bench.routing.world import Chooser, Plan, run
@@ -54,8 +54,8 @@ def one(scene: Scene, speed: float, policy: str, seed: int) -> Measures:
     setting = scene.setting
 
     def chooser(engines: Sequence[Engine]) -> Chooser:
-        reports = policy.startswith("gie_scorers")
-        return Ours(partial(policy_of, policy), setting, seed, engines, reports=reports)
+        report_ns = GIE_NS if policy.startswith("gie_scorers") else PROBE_NS
+        return Ours(partial(policy_of, policy), setting, seed, engines, report_ns)
 
     return measure(run(Plan(traffic(scene, seed), speed, scene.asks, setting, seed), chooser))
 

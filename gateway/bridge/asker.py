@@ -120,6 +120,12 @@ class Asker:
             ) as response:
                 answer = await response.content.read(_MOST_BYTES)
                 status = response.status
+        except (
+            OverflowError,
+            RecursionError,
+        ):  # JSON that can be read and not written: numbers beyond 64 bits
+            self.counts["unwritable"] += 1
+            return 0, None
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, BadTls):
             self.counts["failed"] += 1
             return 0, None

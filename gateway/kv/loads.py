@@ -19,8 +19,13 @@ def look(known: Reader, fleets: Iterable[Fleet], now_ns: int) -> None:
         load, told = engine.load, said.get(engine.id)
         load.block_tokens = sizes.get(engine.id) or load.block_tokens
         if told is None:
+            if not engine.tells_load:
+                continue
+            engine.tells_load = False
             load.running = load.queued = load.prefill_tokens = load.kv_usage = None
             continue
+        engine.tells_load = True
+        load.reported_bytes = load.context_bytes
         load.running, load.queued = told.running, told.queued
         load.prefill_tokens = told.prefill_tokens
         if told.most_tokens:

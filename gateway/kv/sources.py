@@ -1,7 +1,7 @@
 """Where does an engine publish its events?  As it says itself, or as the config says of those that do not."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -56,7 +56,7 @@ def configured(events: EventsSpec, host: str) -> list[Source]:
             rank,
             _shifted(events.publish.replace("{host}", host), rank),
             None if events.replay is None else _shifted(events.replay.replace("{host}", host), rank),
-            events.topic,
+            events.topic.replace("{host}", host),
         )
         for rank in range(events.ranks)
     ]
@@ -69,17 +69,31 @@ def host_of(url: str) -> str:
 
 
 def _vllm(said: Any, host: str) -> list[Source]:
-    """An object for each rank, by rank (0.32) or in a list; without ZeroMQ it has no endpoint."""
+    """An object for each rank, by rank (0.32) or in a list; without ZeroMQ it has no endpoint.
+
+    Ranks that are all told with one endpoint are on the ports from that one on.
+    """
     if isinstance(said, dict):
         said = [{"data_parallel_rank": int(rank), **one} for rank, one in said.items() if one]
     found: list[Source] = []
     for one in said[:_MOST_RANKS] if isinstance(said, list) else ():
         rank, publish = one.get("data_parallel_rank") or 0, _reached(one.get("endpoint"), host)
-        if publish is not None and type(rank) is int and rank >= 0:
+        if publish is not None and type(rank) is int and 0 <= rank < _MOST_RANKS:
             topic = one.get("topic")
             replay = _reached(one.get("replay_endpoint"), host)
             found.append(Source(rank, publish, replay, topic if isinstance(topic, str) else ""))
-    return found if len({one.rank for one in found}) == len(found) else []
+    if len({one.rank for one in found}) != len(found):
+        return []
+    if len(found) > 1 and len({one.publish for one in found}) == 1:
+        return [
+            replace(
+                one,
+                publish=_shifted(one.publish, one.rank),
+                replay=None if one.replay is None else _shifted(one.replay, one.rank),
+            )
+            for one in found
+        ]
+    return found
 
 
 def _sglang(said: Any, host: str) -> list[Source]:

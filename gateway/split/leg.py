@@ -122,12 +122,10 @@ class DecodeLeg(Attempt):
         legs.count("decode", "dropped" if self._is_dropped else _how(self, ending), relay)
         if self._is_dropped:
             self._let_go()
-            self._was_refused()
             return
         beside = legs.beside
         if ending is Ending.TIMEOUT and beside is not None and beside.may_speak(ending):
             self._let_go()
-            self._was_refused()
             self.engine.timed_out(self.sent_ns, at_ns)
             beside.exchange.cancel(ending)
             return
@@ -139,7 +137,10 @@ class DecodeLeg(Attempt):
         super().ended(ending, at_ns)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
+        samples = self.engine.samples
+        known = len(samples)
         super()._close_books(ending, at_ns, what)
+        del samples[known:]  # its first token tells how long a transfer took: nothing of computing prompts
         legs, fleet = _legs(self), self._relay.fleet
         if legs.handed_ns and fleet is not None:  # the first leg was an engine's time, not the gateway's
             fleet.seconds.overhead[-1] -= (legs.handed_ns - legs.prefill_ns) / 1e9

@@ -146,7 +146,7 @@ class Legs:
         decode = None if prefill is None else self._chosen(relay, roles.decode, relay.received_ns)
         if prefill is None or decode is None:
             if prefill is not None:
-                turnstile.give_back(fleets, prefill)
+                turnstile.give_back(fleets, prefill, relay.prompt or NO_PROMPT)
             if roles.whole.engines != roles.decode.engines:
                 self._send_whole(relay, roles, "no_pair")
             else:

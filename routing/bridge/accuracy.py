@@ -61,6 +61,10 @@ class Accuracy:
             self._last.append(True)
             self._judge()
 
+    def forgive(self) -> None:
+        """Judge anew, by what comes from now on: the last errors were those of one engine, now left out."""
+        self._last.clear()
+
     def _judge(self) -> None:
         count = len(self._last)
         if count < _LEAST:

@@ -19,6 +19,7 @@ a new epoch begins.
 """
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
@@ -122,7 +123,7 @@ class Bridge:
         self._nodes.room()
         known = self._nodes.known(chain)
         path, is_same_epoch = Path(None, 0, blocks), True
-        if known and self._is_rewritten(chain, known, blocks):
+        if known and self._is_rewritten(chain, bisect_right(ends, front_bytes), known, blocks):
             self.forget()
             known, is_same_epoch = 0, False
         table = self._nodes.young
@@ -136,11 +137,14 @@ class Bridge:
         self.learned += 1
         return is_same_epoch
 
-    def _is_rewritten(self, chain: Sequence[int], known: int, blocks: "array[int]") -> bool:
-        """Whether it begins otherwise than was promised, by a whole prompt or surely enough by a part."""
+    def _is_rewritten(self, chain: Sequence[int], front: int, known: int, blocks: "array[int]") -> bool:
+        """Whether it begins otherwise than was promised, by a whole prompt or surely enough by a part.
+
+        The first `front` links are tools: what was promised of them only holds until it is seen otherwise.
+        """
         table = self._nodes.young
         early = max(1, EARLY_TOKENS // self.block_tokens)
-        for at in range(known):
+        for at in range(front, known):
             slot = table.find(chain[at])
             promised = self._promised(slot)
             promised = min(promised, early) if table.exact[slot] else min(promised - MARGIN_BLOCKS, 1)

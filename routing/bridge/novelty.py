@@ -6,7 +6,8 @@ Not by dice: in a conversation each turn is new, and a fifth of all prompts at r
 from typing import Final
 
 NOVEL_BYTES: Final = 512
-"""So much that was not learned makes a prompt worth it. With more than half of the budget left, less is."""
+"""So much that was not learned makes a prompt worth it. With more than half of the budget left, less is; with
+less than a quarter, at least half of the prompt must be new."""
 LEAST_NOVEL_BYTES: Final = 64
 LONG_BYTES: Final = 128 << 10
 """About 32k tokens: an engine would be kept busy for long."""
@@ -32,6 +33,8 @@ class Budget:
         self._at_s = now_s
         if unlearned_bytes <= NOVEL_BYTES and self._left < self._most / 2:
             return "little"
+        if 2 * unlearned_bytes < prompt_bytes and self._left < self._most / 4:
+            return "little"  # what began is told apart already; what begins is not
         if prompt_bytes > self._left:
             return "budget"
         self._left -= prompt_bytes

@@ -11,8 +11,8 @@ class KnownBlocks(Protocol):
         """How many leading blocks of this chain each engine holds; 0 is a statement.
 
         `blocks` is `chain.block_chain` of the prompt's tokens with this block size, LoRA and salt.  Of an
-        engine left out nothing is known for sure: it tells no events, some were lost, it has another block
-        size, or what it said proved wrong.  Of an engine with several data-parallel ranks it is their mean,
+        engine left out nothing is known for sure: it tells no events, some were lost, or it has another block
+        size.  Of an engine with several data-parallel ranks it is their mean,
         rounded down, because the engine chooses the rank.
         """
         ...

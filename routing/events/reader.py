@@ -27,11 +27,7 @@ class _Size:
 
 
 class Reader:
-    """`known.KnownBlocks` over the memory another process writes.
-
-    `distrusted` holds engines that are left out although their publishers are exact: what they said proved
-    wrong.  Call `look` about once a second.
-    """
+    """`known.KnownBlocks` over the memory another process writes.  Call `look` about once a second."""
 
     def __init__(self, board: Board, open_table: OpenTable) -> None:
         self._board = board
@@ -44,7 +40,6 @@ class Reader:
         self._partial: dict[int, _Size] = {}
         self._empty: list[int] = []  # engines that are known to hold nothing
         self._rows: list[Row] = []
-        self.distrusted: set[int] = set()
 
     def look(self, now_ns: int) -> None:
         """See whether the writer lives.  `now_ns` is CLOCK_MONOTONIC."""
@@ -77,12 +72,7 @@ class Reader:
         """As `KnownBlocks.block_sizes`."""
         if self._current() is None or not self._alive:
             return {}
-        return {
-            engine: block_size
-            for block_size, size in self._exact.items()
-            for engine in size.engines
-            if engine not in self.distrusted
-        }
+        return {engine: block_size for block_size, size in self._exact.items() for engine in size.engines}
 
     def loads(self, since_ns: int) -> dict[int, Load]:
         """What engines said of their load since then, over all ranks; not of those with a silent rank."""
@@ -114,11 +104,10 @@ class Reader:
         """Of each engine the mean over its ranks."""
         found: dict[int, int] = {}
         for engine, bits in size.engines.items():
-            if engine not in self.distrusted:
-                if len(bits) == 1:
-                    found[engine] = held.get(bits[0], 0)
-                else:
-                    found[engine] = sum(held.get(bit, 0) for bit in bits) // len(bits)
+            if len(bits) == 1:
+                found[engine] = held.get(bits[0], 0)
+            else:
+                found[engine] = sum(held.get(bit, 0) for bit in bits) // len(bits)
         return found
 
     def _current(self) -> Table | None:

@@ -1,8 +1,8 @@
 """Routing credits an engine with a cache it has lost; or trouble with the index fails every request.
 
-Which engine holds which beginning is known from what was routed there; engines' own KV events are not read
-yet.  So what must hold is this: nothing that goes wrong with that knowledge fails a request, and an engine
-that was gone is forgotten.  Sequence gaps and replays come with the events themselves.
+Which engine holds which beginning is believed from what was routed there, and known from what engines publish
+(`test_h29_kv_events_gap_published.py`).  Here nothing is published: nothing that goes wrong with what is
+believed fails a request, and an engine that was gone is forgotten.
 """
 
 import asyncio

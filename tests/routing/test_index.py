@@ -46,6 +46,10 @@ class Recorded(RuleBasedStateMachine):
     def resize(self, engine: int, capacity: int) -> None:
         self.index.set_capacity(engine, capacity)
 
+    @rule(engine=st.integers(0, 2), path=paths)
+    def release(self, engine: int, path: Path) -> None:
+        self.index.release(engine, chained(path)[0])
+
     @rule(path=paths)
     def match_claims_no_more_than_was_recorded(self, path: Path) -> None:
         chain, ends = chained(path)
@@ -63,7 +67,7 @@ class Recorded(RuleBasedStateMachine):
     @invariant()
     def is_bounded(self) -> None:
         for engine in range(3):
-            assert self.index.held_bytes(engine) <= 1500
+            assert 0 <= self.index.used_bytes(engine) <= self.index.held_bytes(engine) <= 1500
             assert self.index.entries(engine) <= 1500 // MIN_ENTRY_BYTES
 
 
@@ -145,6 +149,7 @@ class Refused(RuleBasedStateMachine):
         super().__init__()
         self.index = PrefixIndex()
         self.sent: list[Path] = []
+        self.running: list[Path] = []  # answered, and not ended
         self.answered: set[Path] = set()
 
     @rule(path=paths)
@@ -155,14 +160,27 @@ class Refused(RuleBasedStateMachine):
     @rule(which=st.integers(0, 20))
     def refuse(self, which: int) -> None:
         if which < len(self.sent):
-            self.index.retract(0, chained(self.sent.pop(which))[0])
+            chain = chained(self.sent.pop(which))[0]
+            self.index.release(0, chain)
+            self.index.retract(0, chain)
 
     @rule(which=st.integers(0, 20))
     def answer(self, which: int) -> None:
         if which < len(self.sent):
             path = self.sent.pop(which)
             self.index.confirm(0, chained(path)[0])
+            self.running.append(path)
             self.answered.add(path)
+
+    @rule(which=st.integers(0, 20))
+    def end(self, which: int) -> None:
+        if which < len(self.running):
+            self.index.release(0, chained(self.running.pop(which))[0])
+
+    @invariant()
+    def counts_what_is_in_flight_once(self) -> None:
+        used = {path[:n] for path in (*self.sent, *self.running) for n in range(1, len(path) + 1)}
+        assert self.index.used_bytes(0) == 100 * len(used)
 
     @invariant()
     def holds_what_was_answered_or_is_awaited(self) -> None:

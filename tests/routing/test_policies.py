@@ -1,5 +1,6 @@
 """What each routing policy promises of its own."""
 
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -59,18 +60,17 @@ def _costs(policy: Any, *asked: Any) -> dict[int, float]:
 
 
 def test_prefix_cost_is_the_formula_that_its_docstring_gives() -> None:
-    assert cost(rated(0)) == [pytest.approx(2000 * 1e-4)]
-    assert cost(rated(0, 0, 4000)) == [pytest.approx(3000 * 1e-4)], "behind what waits"
-    assert cost(rated(0), held={0: 6000}) == [pytest.approx(500 * 1e-4)]
-    assert cost(rated(0, 3)) == [pytest.approx(2000 * 1e-4 * (1 + 3))], "each of those there waits for it"
+    assert cost(rated(0)) == [pytest.approx(4 * 0.2)], "itself, and three times that for those who come later"
+    assert cost(rated(0, 0, 4000)) == [pytest.approx(4 * 0.2 + 0.1)], "behind what waits"
+    assert cost(rated(0), held={0: 6000}) == [pytest.approx(4 * 0.05)]
     square = rated(0, attention_s_per_token2=1e-8)
-    assert cost(square) == [pytest.approx(0.2 + 1e-8 * 2000 * 1000)]
-    assert cost(square, held={0: 4000}) == [pytest.approx(0.1 + 1e-8 * 1000 * 1500)]
+    assert cost(square) == [pytest.approx(4 * (0.2 + 1e-8 * 2000 * 1000))]
+    assert cost(square, held={0: 4000}) == [pytest.approx(4 * (0.1 + 1e-8 * 1000 * 1500))]
     slow = rated(0, 5, start_s=0.01, itl_s=0.02, itl_s_per_request=0.001, output_tokens=100.0)
-    waits = 0.01 + 0.2 * (1 + 5) + 100 * (0.02 + 0.001 * (2 * 5 + 1))
-    assert cost(slow) == [pytest.approx(waits)]
+    token_s = 0.02 + 0.001 * (2 * 5 + 1)
+    assert cost(slow) == [pytest.approx(0.01 + 4 * 0.2 + 0.1 * 100 * token_s)]
     short = Prompt("m", (1, 2), (1000, 8000), 1, 0, True, 10)
-    assert cost(slow, prompt=short) == [pytest.approx(0.01 + 1.2 + 10 * (0.02 + 0.001 * 11))]
+    assert cost(slow, prompt=short) == [pytest.approx(0.01 + 4 * 0.2 + 0.1 * 10 * token_s)]
 
 
 def test_prefix_cost_draws_among_engines_that_cost_nearly_the_same_and_says_the_odds() -> None:
@@ -82,15 +82,21 @@ def test_prefix_cost_draws_among_engines_that_cost_nearly_the_same_and_says_the_
     assert [one.engine for one in choices].count(2) == 0
 
 
-def test_prefix_cost_of_a_full_cache_rises_without_end() -> None:
+def test_prefix_cost_of_a_full_cache_rises() -> None:
     half, nearly, over = rated(0), rated(1), rated(2)
     half.kv_usage, nearly.kv_usage, over.kv_usage = 0.5, 0.9, 1.3
-    low, high, most = (one - 0.2 for one in cost(half, nearly, over))
-    assert low == pytest.approx(0.15) and high == pytest.approx(0.15 * 9) and 3 < most < 10
-    grown = rated(0)
-    grown.kv_usage, grown.kv_tokens = 0.5, 100_000
-    grown.context_bytes, grown.reported_bytes = 250_000, 98_000  # 38,000 tokens since, 2,000 to come
-    assert cost(grown) == [pytest.approx(0.2 + 0.15 * 9)]
+    low, high, most = (one - 0.8 for one in cost(half, nearly, over))
+    assert low == pytest.approx(0.15) and high == pytest.approx(0.15 * 9) and 2 < most < 10
+
+
+def test_prefix_cost_reckons_what_was_sent_since_the_engine_told_its_cache() -> None:
+    told = rated(0)
+    told.kv_usage, told.kv_tokens = 0.5, 100_000
+    told.context_bytes, told.reported_bytes = 250_000, 98_000  # 38,000 tokens since, 2,000 to come
+    assert cost(told) == [pytest.approx(0.8 + 0.15 * 9)]
+    silent = rated(0, 20, output_tokens=1800.0)
+    silent.kv_tokens, silent.context_bytes = 100_000, 4 * 70_000  # 18,000 of answers, 2,000 to come
+    assert cost(silent) == [pytest.approx(0.8 + 0.15 * 9)]
 
 
 def test_prefix_cost_gives_an_engine_twice_as_fast_twice_the_work() -> None:
@@ -118,14 +124,14 @@ def test_prefix_cost_never_takes_the_engine_that_is_worse_in_everything(
     inflight: int, pending: int, cached: int, learned: bool
 ) -> None:
     policy = prefix_cost.build(prefix_cost.Params())
-    make = rated if learned else EngineLoad
+    make = partial(rated, itl_s_per_request=1e-4, output_tokens=100.0) if learned else EngineLoad
     engines = [make(0, inflight + 1, pending), make(1, inflight, pending)]
     assert policy.choose(PROMPT, engines, {0: cached, 1: cached}, Random(1)).engine == 1
 
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), float("inf")])
 def test_prefix_cost_refuses_a_weight_that_is_none(weight: float) -> None:
-    with pytest.raises(ValueError, match="crowding"):
-        prefix_cost.Params(crowding=weight)
+    with pytest.raises(ValueError, match="later"):
+        prefix_cost.Params(later=weight)
     with pytest.raises(ValueError, match="pressure_s"):
         prefix_cost.Params(pressure_s=weight)

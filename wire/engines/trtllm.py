@@ -2,4 +2,4 @@
 
 from wire.dialect import Dialect
 
-DIALECT = Dialect()
+DIALECT = Dialect(metrics_path="/prometheus/metrics")

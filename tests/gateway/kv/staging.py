@@ -3,7 +3,7 @@
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -188,16 +188,17 @@ class Scripted:
             await self._router.send_multipart([peer, empty, *end, _END, b""])
 
 
-def neighbours() -> int:
-    """A free port, the one after which is free too."""
+def neighbours(count: int = 2) -> int:
+    """The first of so many free ports in a row."""
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            port: int = one.getsockname()[1]
+        with ExitStack() as taken:
+            port: int = taken.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
             try:
-                with socket.create_server(("127.0.0.1", port + 1)):
-                    return port
+                for more in range(1, count):
+                    taken.enter_context(socket.create_server(("127.0.0.1", port + more)))
             except (OSError, OverflowError):
                 continue
+            return port
 
 
 def run(test: Callable[[AsyncExitStack], Any]) -> None:

@@ -115,18 +115,15 @@ def test_an_engine_that_restarts_is_forgotten_and_heard_anew(tmp_path: Path) -> 
     """On the same address, with the same ports, its numbers from 0."""
 
     async def test(stack: AsyncExitStack) -> None:
-        first = await emulated(stack)
-        assert first.events is not None
-        ports = first.port, int(first.events.endpoint.rpartition(":")[2])
-        await first.close()
-        params = replace(FAST, kv_events_port=ports[1])
-        first = await emulated(stack, params, ports[0])
+        port = neighbours(4)
+        params = replace(FAST, kv_events_port=port + 1)
+        first = await emulated(stack, params, port)
         async with feeding(tmp_path, engine(first.url)) as fed:
             await fed.exact()
             await ask(first, PROMPT)
             await until(lambda: fed.match(PROMPT) == {0: 5})
             await first.close()
-            second = await emulated(stack, params, ports[0])
+            second = await emulated(stack, params, port)
             await ask(second, [5, *PROMPT])
             await until(lambda: fed.match([5, *PROMPT]) == {0: 5}, 20)
             assert fed.match(PROMPT) == {0: 0}

@@ -21,7 +21,7 @@ async def publishers(whole: Whole) -> dict[str, dict[str, Any]]:
 
 async def waited(whole: Whole, url: str, **wanted: Any) -> dict[str, Any]:
     """The publisher of an engine, once it is as wanted."""
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(90):
         while True:
             found = (await publishers(whole)).get(url)
             if found is not None and {key: found[key] for key in wanted} == wanted:

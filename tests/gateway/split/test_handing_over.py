@@ -7,6 +7,7 @@ import pytest
 
 from emulator.server import start
 from gateway.spec import EngineSpec, FleetSpec
+from routing.rates import ENOUGH
 from tests.gateway.split.staging import ASKED, CHAT, COMPLETIONS, FAST, emulated, idle, run
 from tests.support import Answered, ask, post, running, until
 
@@ -64,5 +65,20 @@ def test_one_engine_computes_the_prompt_and_another_answers_as_one_alone_would(
             )
             await until(lambda: stage.stranded() == 0)
             await idle(stage.gateway)
+
+    run(test)
+
+
+def test_those_who_prefill_are_learned_from_and_what_was_handed_over_is_not() -> None:
+    body = {**ASKED[CHAT], "stream": True, "stream_options": {"include_usage": True}}
+
+    async def test() -> None:
+        async with emulated() as stage:
+            rates = stage.gateway.loads.rates
+            for number in range(ENOUGH + 4):
+                messages = [{"role": "user", "content": f"{number} " * 50 * (number + 1)}]
+                assert (await stage.ask(CHAT, {**body, "messages": messages})).status == 200
+            await until(lambda: rates.read(0, 0.0) is not None)
+            assert rates.read(1, 0.0) is None
 
     run(test)

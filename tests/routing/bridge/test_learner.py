@@ -91,6 +91,25 @@ def test_of_tools_alone_nothing_is_promised_until_two_prompts_part_there() -> No
     assert bridge.epoch == 0
 
 
+def test_what_tools_alone_promised_is_lowered_when_a_system_message_stands_before_them() -> None:
+    bridge, front = Bridge(BLOCK, TAIL), list(range(100))
+    tools = prompt_of([("system", "tools " * 99)]).ends[-1]
+
+    def learn_with_tools(said: str, ids: list[int]) -> bool:
+        prompt = prompt_of([("system", "tools " * 99), ("user", said)])
+        return bridge.learn(prompt.chain, prompt.ends, len(ids), blocks_of(ids), front_bytes=tools)
+
+    assert learn_with_tools("without a system message", [*front, *range(500, 600)])
+    assert learn_with_tools("nor this", [*front, *range(700, 800)])
+    asked = prompt_of([("system", "tools " * 99), ("user", "a third")])
+    found = bridge.find(asked.chain, asked.ends)
+    assert found is not None and list(found.blocks) == list(blocks_of(front))
+    assert learn_with_tools("with one", [*range(900, 950), *front])
+    found = bridge.find(asked.chain, asked.ends)
+    assert found is not None and not found.blocks
+    assert bridge.epoch == 0
+
+
 def test_another_first_block_under_a_known_text_begins_a_new_epoch() -> None:
     bridge = Bridge(BLOCK, TAIL)
     said = [("system", "Be brief. " * 20), ("user", "What is a block?")]

@@ -31,5 +31,8 @@ def test_with_little_budget_left_only_what_is_really_new_is_taken() -> None:
     assert budget.refusal(LONG_BYTES // 2, LONG_BYTES // 2, 0.0) is None
     assert budget.refusal(NOVEL_BYTES, 1000, 0.0) == "little"
     assert budget.refusal(NOVEL_BYTES + 1, 1000, 0.0) is None
+    assert budget.refusal(LONG_BYTES // 4, LONG_BYTES // 4, 0.0) is None
+    assert budget.refusal(NOVEL_BYTES + 1, 4000, 0.0) == "little"
+    assert budget.refusal(NOVEL_BYTES + 1, 1000, 0.0) is None
     assert budget.refusal(LONG_BYTES, LONG_BYTES, 0.0) == "budget"
     assert budget.refusal(NOVEL_BYTES, 1000, 100.0) is None
