@@ -35,7 +35,7 @@ REASONS = (
     "bad_files", "renewed", *LIMITED,
     "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
     "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
-    *SKIPPED, "link_down", "link_full",
+    *SKIPPED, "failed", "link_down", "link_full",
     "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
     "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip

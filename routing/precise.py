@@ -156,6 +156,12 @@ class Precise:
     def renew(self, tail_tokens: int) -> None:
         """The probe found another template than before: all is learned anew."""
         self._tail_tokens = tail_tokens
+        self.forget()
+
+    def forget(self) -> None:
+        """Learn anew, and judge nothing by what was foretold before."""
+        self._asked, self._foretold, self._known_bytes = None, {}, 0
+        self._pending.clear()
         for bridge in self._bridges.values():
-            bridge.tail_tokens = tail_tokens
+            bridge.tail_tokens = self._tail_tokens
             bridge.forget()

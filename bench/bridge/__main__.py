@@ -70,7 +70,7 @@ class Bench:
         self.school = School(run_dir, log)
         self.link = BridgeLink(asyncio.get_running_loop(), str(run_dir / SOCKET), self._heard, self.counts)
         rate = given.bytes_per_s * len(given.engine)
-        self.lessons = Lessons("f", self.precise, self.link, Budget(rate, time.monotonic()), self.counts)
+        self.lessons = Lessons("f", self.precise, self.link.tell, Budget(rate, time.monotonic()), self.counts)
         places = tuple(EnginePlace(at, url) for at, url in enumerate(given.engine))
         self.askers = [Asker(place) for place in places]
         self.link.renew(Fleets((FleetPlace("f", given.model, (), places),)))

@@ -1,11 +1,10 @@
 """What one worker notices of each request for the bridge: what is new in it, and how well it was foretold."""
 
 from array import array
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.bridge.frames import Asked, Copied, Learned, Template, words
-from gateway.bridge.link import BridgeLink
+from gateway.bridge.frames import Asked, Copied, Frame, Learned, Template, words
 from routing.bridge.fit import CHAT, PLAIN
 from routing.bridge.novelty import Budget
 from routing.precise import Precise
@@ -19,19 +18,23 @@ _PATHS = frozenset({CHAT, PLAIN})
 
 
 class Lessons:
-    """One fleet's.  `counts` are the worker's tallies."""
+    """One fleet's, and what its router is told (`routing.policy.Residency`).
+
+    `tell` takes what is worth learning, or does not; `counts` are the worker's tallies.  Nothing about this
+    knowledge fails a request: what goes wrong is counted, and all is forgotten.
+    """
 
     def __init__(
         self,
         fleet: str,
         precise: Precise,
-        link: BridgeLink,
+        tell: Callable[[Frame], bool],
         budget: Budget,
         counts: MutableMapping[tuple[str, ...], int],
     ) -> None:
         self._fleet = fleet
         self.precise = precise
-        self._link = link
+        self._tell = tell
         self._budget = budget
         self._counts = counts
         self._asks = True
@@ -49,8 +52,36 @@ class Lessons:
         """Whether it is known what the engines' template does."""
         return self._print is not None
 
+    def held(self, prompt: Prompt) -> Mapping[int, int]:
+        """As `Residency.held`."""
+        try:
+            return self.precise.held(prompt)
+        except Exception:
+            self._failed()
+            return {}
+
     def sent(self, relay: "Relay", engine: int) -> None:
         """A request is on its way to an engine: learn its prompt, if that is worth it."""
+        try:
+            self._sent(relay, engine)
+        except Exception:
+            self._failed()
+
+    def answered(self, prompt: Prompt | None, engine: int, told: "Usage") -> None:
+        """An answer says what was cached of its prompt."""
+        if prompt is None:
+            return
+        try:
+            self.precise.answered(prompt, engine, told.prompt_tokens, told.cached_tokens)
+        except Exception:
+            self._failed()
+
+    def _failed(self) -> None:
+        key = ("bridge_dropped", "failed")
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self.precise.forget()
+
+    def _sent(self, relay: "Relay", engine: int) -> None:
         prompt, body = relay.prompt, relay.body
         if prompt is None or body is None:
             return
@@ -62,24 +93,19 @@ class Lessons:
     def sent_prompt(
         self, prompt: Prompt, engine: int, path: str, body: bytes, at_s: float, copy: str | None = None
     ) -> None:
-        """As `sent`; `copy` is the id of a copy whose token ids will come."""
+        """As `sent`, of a prompt alone; `copy` is the id of a copy whose token ids will come."""
         novel = self.precise.sent(prompt, engine)
         if novel <= 0 or path not in _PATHS:
             return
         sizes = self.precise.block_sizes
         why = self._budget.refusal(novel, len(body), at_s) if self._asks else "asks"
         if why is None:
-            self._link.tell(Asked(self._fleet, engine, path, body, *_chain(prompt), sizes))
+            self._tell(Asked(self._fleet, engine, path, body, *_chain(prompt), sizes))
         elif copy is not None:
-            self._link.tell(Copied(self._fleet, copy, *_chain(prompt), sizes))
+            self._tell(Copied(self._fleet, copy, *_chain(prompt), sizes))
         elif self._asks:
             key = ("bridge_skipped", self._fleet, why)
             self._counts[key] = self._counts.get(key, 0) + 1
-
-    def answered(self, prompt: Prompt | None, engine: int, told: "Usage") -> None:
-        """An answer says what was cached of its prompt."""
-        if prompt is not None:
-            self.precise.answered(prompt, engine, told.prompt_tokens, told.cached_tokens)
 
     def heard(self, told: Learned | Template) -> None:
         """Something was learned of this fleet.  Raises MalformedFrame."""
@@ -91,7 +117,10 @@ class Lessons:
         chain, ends = words(told.chain, "Q"), words(told.ends, "I")
         if len(chain) == len(ends):
             blocks = {size: words(packed, "Q") for size, packed in told.blocks.items()}
-            self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes, told.message_ends)
+            try:
+                self.precise.learn(chain, ends, told.tokens, blocks, told.front_bytes, told.message_ends)
+            except Exception:
+                self._failed()
 
 
 def _chain(prompt: Prompt) -> tuple[bytes, bytes]:

@@ -48,13 +48,13 @@ class Studies:
             if lessons is None:
                 precise = Precise(self._known)
                 lessons = self._lessons[fleet.name] = Lessons(
-                    fleet.name, precise, self.link, budget, self._counts
+                    fleet.name, precise, self.link.tell, budget, self._counts
                 )
             lessons.precise.trust.keep({engine.id for engine in spec.engines})
             lessons.settle(budget, asks=spec.learn.tokenize, copies=spec.learn.copies)
             fleet.lessons = lessons
             if self._told.get(fleet.name) is not fleet.router:
-                fleet.router.know(lessons.precise)
+                fleet.router.know(lessons)
                 self._told[fleet.name] = fleet.router
             engines = tuple(
                 EnginePlace(one.id, one.url, one.api_key, one.model, one.tls) for one in spec.engines
