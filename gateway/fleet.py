@@ -1,4 +1,4 @@
-"""The fleets of one worker: the engines of each, who of them may be chosen, how loaded, and whose a model is."""
+"""The fleets of one worker: their engines, who may be chosen, how loaded they are, and whose a model is."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
