@@ -108,8 +108,8 @@ string: Decoder[str] = Decoder(str)
 
 # Most bodies hold but a model, messages and what bounds the answer, most messages but a role and a content:
 # to take all fields at once (`msgspec.structs.astuple`) and compare costs a fifth of looking at each.
-RARE_OF_HEAD = slice(2, 7)  # behind model and stream
-RARE_OF_CHAT = slice(8, -2)  # behind messages, before the two that bound the answer
+RARE_OF_HEAD = slice(2, len(Head.__struct_fields__))  # behind model and stream
+RARE_OF_CHAT = slice(len(Head.__struct_fields__) + 1, -2)  # behind messages, before what bounds the answer
 RARE_OF_MESSAGE = slice(2, None)  # behind role and content
 NO_HEAD: tuple[Any, ...] = astuple(Head())[RARE_OF_HEAD]
 NO_CHAT: tuple[Any, ...] = astuple(Chat())[RARE_OF_CHAT]
