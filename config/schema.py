@@ -264,6 +264,11 @@ class Config(Strict):
         description="Addresses and blocks whose X-Forwarded-*, Forwarded and internal headers are passed on; "
         "from everybody else they are dropped.",
     )
+    session_headers: tuple[HeaderName, ...] = Field(
+        default=("x-session-id", "x-session-affinity", "x-dynamo-session-id", "x-smg-routing-key"),
+        description="Request headers by which clients name a session; so do the fields prompt_cache_key and "
+        "session_id. Requests of one go to one engine as far as the policy holds to it.",
+    )
     cors: Cors | None = Field(default=None, description="Which web pages may ask.")
     fleets: tuple[Fleet, ...] = Field(min_length=1, description="The fleets, one for each model.")
     experiments: tuple[Experiment, ...] = Field(default=(), description="The experiments.")

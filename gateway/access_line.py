@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.access_log import AccessLog
 from gateway.ask import Ask
+from gateway.fleet import Fleet
 from gateway.outcome import Outcome
+from routing.types import Choice
 
 if TYPE_CHECKING:
     from gateway.attempt import Attempt
@@ -47,7 +49,16 @@ def write(access: AccessLog, relay: "Relay", attempt: "Attempt | None", what: Ou
         choice=choice,
         usage=attempt.usage if attempt is not None else None,
         prefill=None if relay.legs is None else relay.legs.prefill(),
+        costs=None if choice is None or fleet is None else _costs(choice, fleet),
     )
+
+
+def _costs(choice: Choice, fleet: Fleet) -> dict[str, float] | None:
+    """What each engine would have cost, dearer ones too."""
+    costs = choice.costs
+    if not costs:
+        return None
+    return {engine.name: round(costs[engine.id], 6) for engine in fleet.engines if engine.id in costs}
 
 
 def own(

@@ -9,7 +9,7 @@ that no fleet lists is "other", for a client may write anything there.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -70,6 +70,8 @@ class Line(msgspec.Struct, omit_defaults=True, tag_field="event", tag="request",
     prefill_end_ms: float | None = None
     prefill_cached_bytes: int | None = None
     prefill_uncached_bytes: int | None = None
+    propensity: float | None = None  # with which chance this engine was drawn, given all that was known
+    costs: Mapping[str, float] | None = None  # every engine's, as the policy reckoned
 
 
 class Prefill(NamedTuple):
@@ -124,13 +126,14 @@ class AccessLog:
         self._room = _FAILURES_AT_ONCE
         self._room_s = 0.0
 
-    def wants(self, what: Outcome, now_s: float) -> bool:
+    def wants(self, what: Outcome, now_s: float, *, drawn: bool | None = None) -> bool:
         """Whether a line is to be made of a request that ended like this.
 
         To be asked only of those that did not end well, or when there is a `share`: nothing else costs.
+        `drawn`: whether it is in the share, where that was drawn at its choice, so that this was explained.
         """
         if what in _NO_FAILURE:
-            return self._rng() < self.share
+            return self._rng() < self.share if drawn is None else drawn
         if not self._failures:
             return False
         if self.share:
@@ -169,6 +172,7 @@ class AccessLog:
         choice: Choice | None = None,
         usage: Usage | None = None,
         prefill: Prefill | None = None,
+        costs: Mapping[str, float] | None = None,
     ) -> None:
         """Make the line of a request.  An instant of 0 never came."""
 
@@ -207,6 +211,8 @@ class AccessLog:
             told.cached_tokens,
             told.completion_tokens,
         )
+        if costs is not None and choice is not None:
+            line.propensity, line.costs = choice.propensity, costs
         if prefill is not None:
             line.prefill_engine = prefill.engine
             line.prefill_chosen_ms = _ms(prefill.chosen_ns, received_ns)

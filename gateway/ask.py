@@ -45,6 +45,7 @@ class Ask:
         "path",
         "priority",
         "reads_body",
+        "session",
         "sized",
         "takes_trailers",
         "trusted",
@@ -62,6 +63,8 @@ class Ask:
         self.is_copy = is_copy(request.headers)
         self.given_id = request_id(request.field(b"x-request-id"), bytes)
         self.reads_body = request.method == b"POST"
+        # By what name the client holds requests together, where it does.
+        self.session = b"" if service.sessions.isdisjoint(request.names) else _session(request, service)
         self.codings = decode_body.codings(request)
         self.is_form = model_name.is_form(request.field(b"content-type"))
         self.sized = request.method not in _BODILESS_METHODS  # states a length even when it is 0
@@ -130,3 +133,11 @@ def client_head(response: ResponseHead) -> bytes:
             made += b"".join(line for name, line in _UNBUFFERED if name not in response.names)
         response.passed = made
     return made
+
+
+def _session(request: RequestHead, service: Service) -> bytes:
+    """The first of the fields that name one."""
+    for name, value in request.headers:
+        if name.lower() in service.sessions and value:
+            return value
+    return b""

@@ -86,6 +86,7 @@ def compose(
             access_share=config.log.access,
             log_failures=config.log.level != "error",
             trusted_proxies=config.trusted_proxies,
+            session_headers=tuple(name.lower() for name in config.session_headers),
             cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
             tls=listen_tls(config.tls),
             admission=admission,

@@ -28,7 +28,7 @@ EVENTS = "events"
 RELOADABLE = frozenset(
     {
         "fleets", "experiments", "limits", "health", "keys", "keys_file", "admission",
-        "trusted_proxies", "cors", "log", "reload",
+        "trusted_proxies", "session_headers", "cors", "log", "reload",
     }
 )  # fmt: skip
 _FIXED_INSIDE = (("log", "level"), ("log", "format"))

@@ -178,8 +178,9 @@ class Fleets:
         total = prompt.ends[-1] if prompt.ends else 0
         load = engine.load
         choice = Choice(
-            engine.id, "again, on a fresh connection", 0, total, load.inflight, load.pending_bytes
-        )
+            engine.id, "again, on a fresh connection", 0, total, load.inflight, load.pending_bytes,
+            costs={} if random() < self.explained else None,
+        )  # fmt: skip
         router = None if engine.fleet is None else engine.fleet.router
         if router is not None:
             router.again(engine.id, prompt, at_s)

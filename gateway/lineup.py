@@ -6,7 +6,7 @@ that is new serves after its first good probe.  One that is gone gets no new req
 
 import asyncio
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -62,6 +62,7 @@ class Lineup:
         self._watches: dict[int, asyncio.Task[None]] = {}
         self._leaving: list[_Leaving] = []
         self._pools: dict[int, Pool] = {}
+        self.explained = 0.0  # this share of the choices carries every engine's cost
         self.fleets = Fleets((), loads, row)
 
     @property
@@ -119,7 +120,7 @@ class Lineup:
             fleet.engines = ()
             del self._indexes[model]
             self._outgoing.pop(model, None)
-        self.fleets = Fleets(renewed, self._loads, self._row)
+        self._serve(renewed)
         return self.fleets
 
     def _free_numbers(self, fleets: Sequence[FleetSpec], until_ns: int) -> None:
@@ -176,6 +177,10 @@ class Lineup:
         self._leaving.append(_Leaving(engine, pool, until_ns))
         self._log.info("engine taken out", engine=engine.name, fleet=fleet.name, running=engine.inflight)
 
+    def _serve(self, fleets: Iterable[Fleet]) -> None:
+        self.fleets = Fleets(fleets, self._loads, self._row)
+        self.fleets.explained = self.explained
+
     def look(self, now_ns: int) -> tuple[list[Engine], list[Engine]]:
         """Look after those that leave, about once a second: who is gone now, and who has had its time."""
         for fleet in self._fleets.values():
@@ -187,7 +192,7 @@ class Lineup:
                     for engine, until_ns in going.values():
                         self._take_out(fleet, engine, until_ns)
                     going.clear()
-                    self.fleets = Fleets(self._fleets.values(), self._loads, self._row)
+                    self._serve(self._fleets.values())
         gone = [one.engine for one in self._leaving if not one.engine.inflight]
         self._leaving = [one for one in self._leaving if one.engine.inflight]
         return gone, [one.engine for one in self._leaving if now_ns >= one.until_ns]

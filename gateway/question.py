@@ -29,6 +29,8 @@ def read(ask: Ask, body: bytes, service: Service) -> tuple[str | None, Prompt | 
         return found.name if found is not None else None, None, packed
     try:
         prompt = routing.prompt.read(ask.path.path, body, service.prefix_key)
+        if ask.session:
+            prompt = routing.prompt.named_by(prompt, ask.session, service.prefix_key)
     except routing.prompt.Unreadable as error:
         raise Refused(400, str(error), "unreadable") from None
     return prompt.model, prompt, packed

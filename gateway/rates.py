@@ -14,7 +14,7 @@ from routing.types import Rates
 if TYPE_CHECKING:
     from gateway.fleet import Engine
 
-_NAMES: Final = learning.FIGURES
+_NAMES: Final[tuple[str, ...]] = learning.FIGURES
 CELLS: Final = len(_NAMES) + 2  # samples, the instant, the figures
 
 

@@ -384,7 +384,8 @@ class Relay:
 
     def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:
         """Write the request's line into the access log, where it is wanted."""
-        if self._service.access.wants(what, at_ns / 1e9):
+        drawn = None if attempt is None else attempt.choice.costs is not None
+        if self._service.access.wants(what, at_ns / 1e9, drawn=drawn):
             access_line.write(self._service.access, self, attempt, what, at_ns)
 
     def _count(self, engine: str, what: Outcome, attempt: Attempt | None = None) -> None:

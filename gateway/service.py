@@ -51,6 +51,7 @@ class Service:
     lane: LaneLink
     opened_paths: frozenset[str] = frozenset()
     trust: Trust | None = None  # None: nobody is trusted
+    sessions: frozenset[bytes] = frozenset()  # header fields, in lower case, by which clients name a session
     cors: Cors | None = None  # None: the engines' own word is passed on
     tallies: Tallies = field(default_factory=Tallies)
     active: "set[Attempt]" = field(default_factory=set)
@@ -79,6 +80,7 @@ class Service:
     def know_clients(self, spec: WorkerSpec) -> None:
         """Take over whose word is taken and which pages may ask."""
         self.trust = Trust(spec.trusted_proxies) if spec.trusted_proxies else None
+        self.sessions = frozenset(name.encode() for name in spec.session_headers)
         self.cors = Cors(spec.cors) if spec.cors is not None else None
         self.generation += 1
 

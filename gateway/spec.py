@@ -212,6 +212,7 @@ class WorkerSpec:
     access_share: float = 0.0  # of good requests, that are logged
     log_failures: bool = True
     trusted_proxies: tuple[str, ...] = ()
+    session_headers: tuple[str, ...] = ()  # in lower case
     cors: CorsSpec | None = None
     tls: ServerTls | None = None  # None: clients speak plain HTTP
     admission: AdmissionSpec | None = None  # None: no keys and no limits

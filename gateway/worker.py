@@ -98,6 +98,7 @@ class _Worker:
         self._pools = Pools(loop, self.certificates, spec.limits, descriptors(), log)
         self._index = spec.index
         self.lineup = Lineup(loads, loads.row(spec.index), self._pools.of, tasks, log, unreached)
+        self.lineup.explained = spec.access_share
         fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns(), first=True)
         self.known = open_known(run_dir)
         self.studies = None
@@ -146,6 +147,7 @@ class _Worker:
         """
         service = self.service
         self.certificates.check(spec)
+        self.lineup.explained = spec.access_share
         service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
         service.admission = self._desk.renew(spec.admission, _by_model(service.fleets))
         if self.studies is not None:

@@ -34,6 +34,8 @@ class Head(Struct, gc=False):
     cache_salt: Raw = Raw()
     extra_key: Raw = Raw()  # SGLang's salt
     lora_path: Raw = Raw()
+    prompt_cache_key: Raw = Raw()  # OpenAI's, and vLLM's for a session
+    session_id: Raw = Raw()
     add_special_tokens: Raw = Raw()
     truncate_prompt_tokens: Raw = Raw()
 

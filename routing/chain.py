@@ -12,6 +12,11 @@ from xxhash import xxh3_64_intdigest, xxh3_128_digest
 CUT_BYTES = 1024
 
 
+def session(name: bytes, key: int) -> int:
+    """A session's name, hashed with the key of a chain; never 0."""
+    return xxh3_64_intdigest(name, key) or 1
+
+
 class Chain:
     """The chain of one prompt, as it is built."""
 
@@ -66,6 +71,10 @@ class Chain:
         self._at = at = at + size
         hashes.append(link)
         ends.append(at)
+
+    def session(self, name: bytes) -> int:
+        """What stands for a session that the client names; never 0."""
+        return session(name, self._key)
 
     def digest(self, content: bytes | memoryview) -> bytes:
         """16 bytes that stand for `content`: an image, say, that is not text."""

@@ -17,6 +17,8 @@ LEAST_UNLEARNED_BYTES = 1024
 """What a request is taken to be in the least where its decoding cannot be reckoned: about 256 tokens."""
 _UNLEARNED: Final = "least work times batch"
 _LEARNED: Final = "costs least"
+_SESSION: Final = "costs least, as others do: its session's"
+_MASK: Final = (1 << 64) - 1
 # Costs as close as this are the same: what is learned is not more exact, and engines alike share the work.
 _ALIKE_S: Final = 0.001
 _FULL = 0.95  # share of a KV cache beyond which the barrier does not rise further
@@ -43,7 +45,13 @@ class PrefixCost:
         alike = least if why == _UNLEARNED else least + _ALIKE_S
         equal: list[int] = [place for place, cost in enumerate(costs) if cost <= alike]
         number = len(equal)
-        place = equal[0] if number == 1 else equal[int(rng.random() * number)]
+        if number == 1:
+            place = equal[0]
+        elif prompt.session:
+            engine = home(prompt.session, [engines[place] for place in equal])
+            return chosen(engine, prompt, cached, _SESSION, least)
+        else:
+            place = equal[int(rng.random() * number)]
         return chosen(engines[place], prompt, cached, why, costs[place], number)
 
     def costs(
@@ -92,6 +100,20 @@ class PrefixCost:
                 cost += self._pressure_s * usage / (1.0 - usage)
             costs.append(cost)
         return _LEARNED, costs
+
+
+def home(session: int, engines: Sequence[EngineLoad]) -> EngineLoad:
+    """The engine that a session hashes to: the highest of the pairs' hashes (rendezvous hashing)."""
+    best, highest = engines[0], -1
+    for engine in engines:
+        # splitmix64's finalizer
+        mixed = (session ^ ((engine.id + 1) * 0x9E3779B97F4A7C15)) & _MASK
+        mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        mixed ^= mixed >> 31
+        if mixed > highest:
+            best, highest = engine, mixed
+    return best
 
 
 def _unlearned(whole: int, engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[float]:

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from msgspec import MsgspecError, Raw, ValidationError
 from msgspec.structs import astuple
+from xxhash import xxh3_64_intdigest
 
 from routing import bodies, canonical
 from routing.bodies import NO_CHAT, NO_HEAD, RARE_OF_CHAT, RARE_OF_HEAD
 from routing.canonical import FRONT, named
-from routing.chain import Chain
+from routing.chain import Chain, session
 from routing.types import Prompt
 
 _BOM = b"\xef\xbb\xbf"
@@ -203,7 +204,14 @@ def _head(asked: bodies.Head, kind: bytes) -> bytes:
     return head
 
 
+def named_by(prompt: Prompt, name: bytes, key: bytes) -> Prompt:
+    """The prompt of a session that the request's head names, which counts more than what its body says."""
+    prompt.session = session(name, xxh3_64_intdigest(key))
+    return prompt
+
+
 def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most: Raw) -> Prompt:
+    name = asked.prompt_cache_key or asked.session_id
     return Prompt(
         asked.model,
         chain.hashes,
@@ -212,7 +220,21 @@ def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most
         turns,
         _is_true(asked.stream) if asked.stream else False,
         _count(most) if most else None,
+        _session(name, chain) if name else 0,
     )
+
+
+def _session(raw: Raw, chain: Chain) -> int:
+    """The same for a name in the head and in the body."""
+    name = bytes(raw)
+    if name == b"null":
+        return 0
+    if name[:1] == b'"':
+        try:
+            name = bodies.string.decode(name).encode()
+        except (MsgspecError, UnicodeError):
+            pass  # half an emoji, say: then the JSON itself stands for it
+    return chain.session(name)
 
 
 def _is_true(raw: Raw) -> bool:

@@ -125,7 +125,7 @@ def pooled(parts: Sequence[Rates]) -> Rates:
     return Rates(total, **figures)
 
 
-FIGURES = (
+FIGURES: tuple[str, ...] = (
     "prefill_s_per_token", "attention_s_per_token2", "start_s", "itl_s", "itl_s_per_request", "output_tokens",
     "bytes_per_token",
 )  # fmt: skip

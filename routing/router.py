@@ -109,9 +109,8 @@ class Router:
         if len(offered) < len(engines) and choice.engine == offered[0].id:
             propensity /= len(engines) - len(offered) + 1  # that one stood for all that are like it
         costs = getattr(self._policy, "costs", None)
-        table = costs(prompt, engines, cached) if costs is not None else None
         choice.propensity = propensity
-        choice.costs = table
+        choice.costs = costs(prompt, engines, cached) if costs is not None else {}
         return choice
 
     def engine_lost(self, engine_id: int) -> None:

@@ -166,6 +166,7 @@ class Bench:
                     for asked in talks.one(kinds.pop()):
                         try:
                             async with turns:
+                                await asyncio.sleep(self.given.settle)
                                 last = await self.ask(session, asked, last)
                         except _TooLong:
                             break
@@ -234,6 +235,7 @@ def parsed(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--concurrency", type=int, default=1, help="requests at a time")
     parser.add_argument("--alive", type=int, default=0, help="conversations at a time, if more than that")
     parser.add_argument("--pause", type=float, default=0.3, help="mean seconds between a talk's requests")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds for events to come, before each")
     parser.add_argument("--max-tokens", type=int, default=8, help="of an answer")
     parser.add_argument("--scale", type=float, default=1.0, help="of all texts' lengths")
     parser.add_argument("--bytes-per-s", type=float, default=131072.0, help="learned from each engine")

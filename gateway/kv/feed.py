@@ -19,7 +19,7 @@ from gateway.kv.bound import Bound
 from gateway.kv.drain import drain
 from gateway.kv.heard import Heard
 from gateway.kv.memory import Tables, open_board
-from gateway.kv.sources import PATHS, Source, configured, host_of, told
+from gateway.kv.sources import PATHS, PATHS_OF, Source, configured, host_of, told
 from gateway.kv.spec import MUTE, KvEngine, KvSpec, binds
 from gateway.probe import Place, ask
 from routing.events.book import Book, FullError
@@ -210,7 +210,8 @@ class Followed:
         host = host_of(engine.url)
         if found := configured(engine.events, host):
             return found, None
-        answers = await ask(Place(engine.url, engine.api_key, engine.tls), _ASK_TIMEOUT_S, PATHS)
+        paths = PATHS_OF.get(engine.kind, PATHS)
+        answers = await ask(Place(engine.url, engine.api_key, engine.tls), _ASK_TIMEOUT_S, paths)
         if answers.error is not None:
             return None, answers.error
         found = told(answers.answers, host)

@@ -12,6 +12,8 @@ from gateway.spec import EventsSpec
 VLLM = "/kv_event_sources"
 SGLANG = "/server_info"
 PATHS = (VLLM, SGLANG)
+PATHS_OF = {"vllm": (VLLM,), "sglang": (SGLANG,)}
+"""Where an engine of this kind says it; of others all `PATHS` are asked."""
 _MOST_RANKS = 64
 _ANYWHERE = ("*", "0.0.0.0", "::", "[::]", "")
 

@@ -235,3 +235,35 @@ async def tokens(whole: Whole) -> dict[str, float]:
             if line.startswith(f"shadowlane_{kind}_tokens_total{{"):
                 found[kind] = float(line.rsplit(" ", 1)[1])
     return found
+
+
+def test_a_line_tells_what_every_engine_would_have_cost(capfd: pytest.CaptureFixture[str]) -> None:
+    engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
+
+    async def test() -> None:
+        async with running(*engines, access_share=1.0, policy="prefix_cost") as gateway:
+            for n in range(5):
+                assert (await ask(gateway.port, named(f"r{n}"))).is_whole
+
+    run(test())
+    told = access_lines(capfd)
+    assert set(told) == {f"r{n}" for n in range(5)}
+    for line in told.values():
+        assert set(line["costs"]) == {engine.url for engine in engines}
+        assert line["costs"][line["engine"]] == pytest.approx(line["cost_s"], abs=1e-6)
+        assert line["cost_s"] <= min(line["costs"].values()) + 0.002
+    assert told["r0"]["propensity"] == pytest.approx(1 / 3), "nothing spoke for one of them"
+
+
+def test_a_share_of_requests_is_explained_and_those_are_the_ones_that_are_written(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def test() -> None:
+        async with running(Engine(streams(TOKEN, FINISH)), access_share=0.5, policy="prefix_cost") as gateway:
+            for n in range(60):
+                assert (await ask(gateway.port, named(f"r{n}"))).is_whole
+
+    run(test())
+    told = access_lines(capfd)
+    assert 10 < len(told) < 50
+    assert all("costs" in line for line in told.values())
