@@ -8,8 +8,6 @@ import zlib
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from wire.http1 import RequestHead
 
 if sys.version_info >= (3, 14):
@@ -59,7 +57,7 @@ def plain(head: RequestHead) -> RequestHead:
     """The head of the same request with its body decoded."""
     kept = [at for at, name in enumerate(head.names) if name != b"content-encoding"]
     headers, names = [head.headers[at] for at in kept], [head.names[at] for at in kept]
-    return msgspec.structs.replace(head, headers=headers, names=names)
+    return head.with_headers(headers, names)
 
 
 def decoded(applied: list[bytes], body: bytes, limit_bytes: int) -> Decoded:

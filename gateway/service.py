@@ -67,6 +67,15 @@ class Service:
     failed: Callable[[str, Exception], None] = _raised  # told of what went wrong in work for all requests
     draining: bool = False
     generation: int = 0  # of the rules by which heads are read
+    least_bytes: int = 0  # a whole body up to this size meets none of the limits on bodies
+
+    def __post_init__(self) -> None:
+        self.limit(self.limits)
+
+    def limit(self, limits: LimitsSpec) -> None:
+        """Take over the bounds on requests."""
+        self.limits = limits
+        self.least_bytes = min(limits.body_bytes, limits.read_bytes)
 
     def know_clients(self, spec: WorkerSpec) -> None:
         """Take over whose word is taken and which pages may ask."""
@@ -77,8 +86,3 @@ class Service:
 
     def pool(self, engine: Engine) -> Pool:
         return self.pools[engine.id]
-
-    @property
-    def least_bytes(self) -> int:
-        """A whole body up to this size meets none of the limits on bodies."""
-        return min(self.limits.body_bytes, self.limits.read_bytes)

@@ -3,8 +3,6 @@
 from typing import Final
 from urllib.parse import parse_qsl, quote_plus
 
-import msgspec
-
 from gateway.paths import Asked
 from wire.http1 import Headers, RequestHead
 
@@ -69,7 +67,7 @@ def without_key(request: RequestHead) -> RequestHead:
                 continue
         headers.append((given, value))
         names.append(name)
-    return msgspec.structs.replace(request, headers=headers, names=names)
+    return request.with_headers(headers, names)
 
 
 def _query(target: bytes) -> list[tuple[str, str]]:

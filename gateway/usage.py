@@ -11,18 +11,41 @@ from typing import Final
 
 import msgspec
 
+from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told
+
 # Beyond this a document is not decoded as a whole: vectors and logprobs are long, and the counts stand apart.
 _WHOLE_BYTES: Final = 32 << 10
 _OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
+_USAGE: Final = b'"usage":{'
 _FLAT: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens|generated_tokens)"\s*:\s*(\d+)')
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False):
+class Usage:
     """Tokens of one answer.  `prompt_tokens` includes those that were cached."""
 
-    prompt_tokens: int | None = None
-    cached_tokens: int | None = None
-    completion_tokens: int | None = None
+    __slots__ = ("cached_tokens", "completion_tokens", "prompt_tokens")
+
+    def __init__(
+        self,
+        prompt_tokens: int | None = None,
+        cached_tokens: int | None = None,
+        completion_tokens: int | None = None,
+    ) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.cached_tokens = cached_tokens
+        self.completion_tokens = completion_tokens
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Usage) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def _all(self) -> tuple[int | None, int | None, int | None]:
+        return self.prompt_tokens, self.cached_tokens, self.completion_tokens
+
+    def __repr__(self) -> str:
+        return f"Usage({self.prompt_tokens}, {self.cached_tokens}, {self.completion_tokens})"
 
 
 def usage(last_reads: Iterable[bytes], is_events: bool, first_read: bytes = b"") -> Usage | None:
@@ -52,49 +75,6 @@ def count(counts: MutableMapping[tuple[str, ...], int], fleet: str, told: Usage)
         counts[key] = counts.get(key, 0) + told.completion_tokens
 
 
-_Count = int | float | None
-
-
-class _Details(msgspec.Struct, gc=False):
-    cached_tokens: _Count = None
-
-
-class _Told(msgspec.Struct, gc=False):
-    """`usage` in every API's words, SGLang's `meta_info`, TGI's `details` and llama.cpp's `timings`."""
-
-    prompt_tokens: _Count = None
-    completion_tokens: _Count = None
-    input_tokens: _Count = None
-    output_tokens: _Count = None
-    cached_tokens: _Count = None
-    prompt_tokens_details: _Details | None = None
-    input_tokens_details: _Details | None = None
-    cache_read_input_tokens: _Count = None
-    cache_creation_input_tokens: _Count = None
-    generated_tokens: _Count = None
-    cache_n: _Count = None
-    prompt_n: _Count = None
-    predicted_n: _Count = None
-
-
-class _Inner(msgspec.Struct, gc=False):
-    usage: _Told | None = None
-
-
-class _Answer(msgspec.Struct, gc=False):
-    """The places where counts stand: at the top, in Responses' `response`, in Messages' `message`."""
-
-    usage: _Told | None = None
-    response: _Inner | None = None
-    message: _Inner | None = None
-    meta_info: _Told | None = None
-    details: _Told | None = None
-    timings: _Told | None = None
-
-
-_decode: Final = msgspec.json.Decoder(_Answer).decode
-_decode_told: Final = msgspec.json.Decoder(_Told).decode
-_decode_batch: Final = msgspec.json.Decoder(list[_Answer]).decode
 _ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -116,17 +96,41 @@ def _in_line(line: bytes) -> Usage | None:
     if not line.startswith(b"data:") or at < 0 or len(line) > _WHOLE_BYTES:
         return _anywhere(line)  # the event began before the reads that are left
     try:
-        return _counts(_decode(line[at:].rstrip()))
+        return _counts(decode(line[at:].rstrip()))
+    except _ERRORS:
+        return None
+
+
+def _at_end(tail: bytes) -> Usage | None:
+    """The counts, where they stand at the top of a document, at its end and the usual way: as nearly always.
+
+    Only one brace closes behind them, so it is the document's own.
+    """
+    at = tail.rfind(_USAGE)
+    if at < 0:
+        return None
+    at += len(_USAGE) - 1
+    end = tail.find(b"}", at)
+    if tail.find(b"{", at + 1, end) >= 0:
+        end = tail.find(b"}", end + 1)  # details, in an object within
+    rest = tail[end + 1 :]
+    if end < 0 or rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0:
+        return None
+    try:
+        return _said(decode_told(tail[at : end + 1]))
     except _ERRORS:
         return None
 
 
 def _in_document(tail: bytes) -> Usage | None:
+    told = _at_end(tail)
+    if told is not None:
+        return told
     if len(tail) <= _WHOLE_BYTES:
         try:
             if tail[:1] == b"[":
-                return _sum([_counts(one) for one in _decode_batch(tail)])
-            return _counts(_decode(tail))
+                return _sum([_counts(one) for one in decode_batch(tail)])
+            return _counts(decode(tail))
         except _ERRORS:
             pass
     return _anywhere(tail[:1024]) or _anywhere(tail[-_WHOLE_BYTES:])
@@ -137,7 +141,7 @@ def _anywhere(part: bytes) -> Usage | None:
     found = _OBJECT.findall(part)
     if found:
         try:
-            return _said(_decode_told(found[-1]))
+            return _said(decode_told(found[-1]))
         except _ERRORS:
             return None
     at = part.rfind(b'"meta_info"')
@@ -149,7 +153,7 @@ def _anywhere(part: bytes) -> Usage | None:
     return Usage(flat.get(b"prompt_tokens"), flat.get(b"cached_tokens"), flat.get(b"completion_tokens"))
 
 
-def _counts(answer: _Answer) -> Usage | None:
+def _counts(answer: Answer) -> Usage | None:
     told = answer.usage
     if told is None and answer.response is not None:
         told = answer.response.usage
@@ -161,8 +165,18 @@ def _counts(answer: _Answer) -> Usage | None:
     return None
 
 
-def _said(told: _Told) -> Usage | None:
+def _said(told: Told) -> Usage | None:
     prompt, cached, completion = told.prompt_tokens, told.cached_tokens, told.completion_tokens
+    if (
+        prompt is not None
+        and completion is not None
+        and told.prompt_tokens_details is None
+        and cached is None
+    ):
+        details = told.input_tokens_details
+        return Usage(
+            _whole(prompt), None if details is None else _whole(details.cached_tokens), _whole(completion)
+        )
     details = told.prompt_tokens_details or told.input_tokens_details
     if cached is None and details is not None:
         cached = details.cached_tokens
@@ -181,11 +195,11 @@ def _said(told: _Told) -> Usage | None:
     return Usage(_whole(prompt), _whole(cached), _whole(completion))
 
 
-def _first(*counts: _Count) -> _Count:
+def _first(*counts: Count) -> Count:
     return next((one for one in counts if one is not None), None)
 
 
-def _whole(tokens: _Count) -> int | None:
+def _whole(tokens: Count) -> int | None:
     return int(tokens) if tokens is not None and 0 <= tokens < 1 << 40 else None
 
 

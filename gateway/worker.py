@@ -153,7 +153,7 @@ class _Worker:
         if self.studies is not None:
             self.studies.renew(service.fleets.fleets)
         service.pools = self.lineup.pools
-        service.limits = spec.limits
+        service.limit(spec.limits)
         service.opened_paths = _opened(spec)
         service.know_clients(spec)
         service.access.share = spec.access_share

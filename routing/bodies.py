@@ -5,8 +5,11 @@ are taken as the JSON they are: any type is welcome, since the engine, not the g
 `Raw` that is absent is falsy.
 """
 
+from typing import Any
+
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
+from msgspec.structs import astuple
 
 Fields = dict[str, Raw]
 """A content part, a block or an item of any API, whatever it has. Refuses at once a list of anything else."""
@@ -103,3 +106,13 @@ plain: Decoder[Plain] = Decoder(Plain)
 loose: Decoder[Loose] = Decoder(Loose)
 parts: Decoder[list[Fields]] = Decoder(list[Fields])
 string: Decoder[str] = Decoder(str)
+
+
+# Most bodies hold but a model, messages and what bounds the answer, most messages but a role and a content:
+# to take all fields at once (`msgspec.structs.astuple`) and compare costs a fifth of looking at each.
+RARE_OF_HEAD = slice(2, len(Head.__struct_fields__))  # behind model and stream
+RARE_OF_CHAT = slice(len(Head.__struct_fields__) + 1, -2)  # behind messages, before what bounds the answer
+RARE_OF_MESSAGE = slice(2, None)  # behind role and content
+NO_HEAD: tuple[Any, ...] = astuple(Head())[RARE_OF_HEAD]
+NO_CHAT: tuple[Any, ...] = astuple(Chat())[RARE_OF_CHAT]
+NO_MESSAGE: tuple[Any, ...] = astuple(Message())[RARE_OF_MESSAGE]

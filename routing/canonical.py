@@ -11,8 +11,10 @@ part with and without a `cache_control` mark, since clients move that mark from 
 from collections.abc import Sequence
 
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from routing import bodies
+from routing.bodies import NO_MESSAGE, RARE_OF_MESSAGE
 from routing.chain import Chain
 
 MESSAGE = b"\xf8"
@@ -24,6 +26,7 @@ BLOCK = b"\xfd"
 END = b"\xfe"
 _TEXT_TYPES = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
 _WRITTEN_TYPES = frozenset({b'"tool_use"', b'"thinking"'})
+_LONG_ROLE = 100
 _NOTHING = (b"null", b"[]")
 
 
@@ -37,27 +40,24 @@ def named(name: bytes, raw: Raw) -> bytes:
     return b"%b%b\xff%b%b" % (JSON, name, len(value).to_bytes(8, "big"), value)
 
 
-def message(said: bodies.Message, chain: Chain) -> bytes:
-    """One chat message: who, what, and the tool calls."""
+def add_message(said: bodies.Message, chain: Chain) -> None:
+    """Add one chat message: who, what, and the tool calls."""
     content = said.content
+    is_plain = astuple(said)[RARE_OF_MESSAGE] == NO_MESSAGE
     if isinstance(content, str):
+        if is_plain and len(said.role) < _LONG_ROLE:
+            chain.add_text(b"\xf8%b\xf9" % said.role.encode(), content.encode())
+            return
         whole = b"\xf8%b\xf9%b" % (said.role.encode(), content.encode())
     else:
         whole = MESSAGE + said.role.encode()
         if content:
             whole += parts(content, chain)
-    if (
-        said.tool_calls
-        or said.tool_call_id
-        or said.name
-        or said.reasoning_content
-        or said.reasoning
-        or said.function_call
-    ):
+    if not is_plain:
         whole += named(b"tool_calls", said.tool_calls) + named(b"tool_call_id", said.tool_call_id)
         whole += named(b"name", said.name) + named(b"function_call", said.function_call)
         whole += named(b"reasoning_content", said.reasoning_content) + named(b"reasoning", said.reasoning)
-    return whole
+    chain.add(whole)
 
 
 def item(fields: bodies.Fields, chain: Chain) -> bytes:

@@ -48,6 +48,30 @@ class Chain:
         self.hashes.append(link)
         self.ends.append(at)
 
+    def add_text(self, front: bytes, text: bytes) -> None:
+        """What `add(front + text)` does, but a long text is not copied for it; `front` is below a cut."""
+        size = len(front) + len(text)
+        if size <= CUT_BYTES:
+            self.add(front + text)
+            return
+        hashes, ends, at = self.hashes, self.ends, self._at
+        cut = CUT_BYTES - len(front)
+        link: int = xxh3_64_intdigest(front + text[:cut], self.link)
+        hashes.append(link)
+        ends.append(at + CUT_BYTES)
+        last = len(text) - 1 - (size - 1) % CUT_BYTES
+        done = CUT_BYTES
+        while cut < last:
+            link = xxh3_64_intdigest(text[cut : cut + CUT_BYTES], link)
+            cut += CUT_BYTES
+            done += CUT_BYTES
+            hashes.append(link)
+            ends.append(at + done)
+        self.link = link = xxh3_64_intdigest(text[cut:], link)
+        self._at = at = at + size
+        hashes.append(link)
+        ends.append(at)
+
     def session(self, name: bytes) -> int:
         """What stands for a session that the client names; never 0."""
         return session(name, self._key)

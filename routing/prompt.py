@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable
 
 from msgspec import MsgspecError, Raw, ValidationError
-from msgspec.structs import replace
+from msgspec.structs import astuple
 from xxhash import xxh3_64_intdigest
 
 from routing import bodies, canonical
+from routing.bodies import NO_CHAT, NO_HEAD, RARE_OF_CHAT, RARE_OF_HEAD
 from routing.canonical import FRONT, named
 from routing.chain import Chain, session
 from routing.types import Prompt
@@ -80,32 +81,23 @@ def _anthropic(body: bytes | memoryview, key: bytes) -> Prompt:
 
 
 def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
-    front = b""
-    if (
-        asked.reasoning_effort
-        or asked.thinking
-        or asked.chat_template
-        or asked.chat_template_kwargs
-        or asked.tool_choice
-        or asked.add_generation_prompt
-        or asked.continue_final_message
-        or asked.mm_processor_kwargs
-    ):
-        front = _shape(asked)
-    chain = Chain(_head(asked, kind) + front, key)
-    add = chain.add
-    if asked.tools or asked.functions or asked.documents:
-        add(named(b"tools", asked.tools) + named(b"functions", asked.functions))
-        add(named(b"documents", asked.documents))
-    if asked.system:
-        add(FRONT + canonical.text_or_parts(asked.system, chain))
+    fields = astuple(asked)
+    if fields[RARE_OF_CHAT] == NO_CHAT and fields[RARE_OF_HEAD] == NO_HEAD:
+        model = asked.model
+        chain = Chain(kind if model is None else b"%b\xf9%b" % (kind, model.encode()), key)
+    else:
+        chain = Chain(_head(asked, kind) + _shape(asked), key)
+        chain.add(named(b"tools", asked.tools) + named(b"functions", asked.functions))
+        chain.add(named(b"documents", asked.documents))
+        if asked.system:
+            chain.add(FRONT + canonical.text_or_parts(asked.system, chain))
     root, turns = None, 0
-    message = canonical.message
     for said in asked.messages:
-        add(message(said, chain))
-        if said.role == "assistant":
+        canonical.add_message(said, chain)
+        role = said.role
+        if role == "assistant":
             turns += 1
-        elif root is None and said.role == "user":
+        elif root is None and role == "user":
             root = chain.link
     return _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
 
@@ -133,7 +125,7 @@ def _responses(body: bytes | memoryview, key: bytes) -> Prompt:
         add(FRONT + canonical.text_or_parts(asked.instructions, chain))
     root, turns = None, 1 if previous else 0
     if isinstance(asked.input, str):
-        add(canonical.message(bodies.Message("user", asked.input), chain))
+        canonical.add_message(bodies.Message("user", asked.input), chain)
     else:
         for item in asked.input or ():
             add(canonical.item(item, chain))
@@ -214,7 +206,8 @@ def _head(asked: bodies.Head, kind: bytes) -> bytes:
 
 def named_by(prompt: Prompt, name: bytes, key: bytes) -> Prompt:
     """The prompt of a session that the request's head names, which counts more than what its body says."""
-    return replace(prompt, session=session(name, xxh3_64_intdigest(key)))
+    prompt.session = session(name, xxh3_64_intdigest(key))
+    return prompt
 
 
 def _prompt(asked: bodies.Head, chain: Chain, root: int | None, turns: int, most: Raw) -> Prompt:
@@ -247,6 +240,8 @@ def _session(raw: Raw, chain: Chain) -> int:
 def _is_true(raw: Raw) -> bool:
     """As engines take it: pydantic reads a bool from 1 and from "true" as well."""
     value = bytes(raw)
+    if value == b"false":
+        return False
     return value == b"true" or value.strip(b'"').lower() in (b"true", b"1", b"1.0", b"yes", b"on", b"t", b"y")
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from msgspec.structs import replace
-
 from routing.index import PrefixIndex
 from routing.policy import Policy, Residency
 from routing.types import Choice, EngineLoad, Prompt
@@ -111,8 +109,9 @@ class Router:
         if len(offered) < len(engines) and choice.engine == offered[0].id:
             propensity /= len(engines) - len(offered) + 1  # that one stood for all that are like it
         costs = getattr(self._policy, "costs", None)
-        table: Mapping[int, float] = costs(prompt, engines, cached) if costs is not None else {}
-        return replace(choice, propensity=propensity, costs=table)
+        choice.propensity = propensity
+        choice.costs = costs(prompt, engines, cached) if costs is not None else {}
+        return choice
 
     def engine_lost(self, engine_id: int) -> None:
         """The engine restarted or left: what it held is gone."""

@@ -1,32 +1,55 @@
 """The words of routing: what was asked, what is known of an engine, what was decided.
 
-What is made for every request is a msgspec struct, far cheaper to make than a dataclass.
+What is made or read for every request is a plain class with slots: so it is compiled to a native one.
 """
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
 
-
-class Prompt(Struct, frozen=True, gc=False):
+class Prompt:
     """One request, as far as routing needs to see it.
 
     `chain[i]` names the prompt's canonical bytes up to `ends[i]`: two prompts share `chain[i]` exactly when
     the model, the salts and everything up to there are the same. `ends` rises strictly and counts the prompt
     itself (tools, documents, messages), not the model's name or the salts. An image counts as its digest.
+    `root` is the conversation: the hash through the first user message; without messages, of all. `turns` are
+    the assistant's messages so far; 0 is a conversation's first turn. `session` is what the client names by a
+    header or a field, hashed; 0: it names none.
     """
 
-    model: str | None
-    chain: Sequence[int]
-    ends: Sequence[int]
-    root: int
-    """The conversation: the hash through the first user message. Without messages, of the whole prompt."""
-    turns: int
-    """Assistant messages so far; 0 is a conversation's first turn."""
-    stream: bool
-    max_tokens: int | None
-    session: int = 0
-    """The session that the client names by a header or a field, hashed; 0: it names none."""
+    __slots__ = ("chain", "ends", "max_tokens", "model", "root", "session", "stream", "turns")
+
+    def __init__(
+        self,
+        model: str | None,
+        chain: Sequence[int],
+        ends: Sequence[int],
+        root: int,
+        turns: int,
+        stream: bool,
+        max_tokens: int | None,
+        session: int = 0,
+    ) -> None:
+        self.model = model
+        self.chain = chain
+        self.ends = ends
+        self.root = root
+        self.turns = turns
+        self.stream = stream
+        self.max_tokens = max_tokens
+        self.session = session
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Prompt) and self._all() == other._all()
+
+    def __hash__(self) -> int:
+        return hash((self.model, self.root, self.turns))
+
+    def _all(self) -> tuple[object, ...]:
+        return (
+            self.model, self.chain, self.ends, self.root, self.turns, self.stream, self.max_tokens,
+            self.session,
+        )  # fmt: skip
 
 
 class Rates:
@@ -125,7 +148,7 @@ class EngineLoad:
         return f"EngineLoad({self.id}, {self.inflight}, {self.pending_bytes})"
 
 
-class Choice(Struct, frozen=True, gc=False):
+class Choice:
     """An engine, and the numbers that spoke for it. `cached_bytes + uncached_bytes` is the whole prompt.
 
     `inflight` and `pending_bytes` are the engine's load before this request; `cost_s` is the policy's own
@@ -133,12 +156,36 @@ class Choice(Struct, frozen=True, gc=False):
     was known: 1 where nothing was left to chance. `costs` is every engine's figure, where it was asked for.
     """
 
-    engine: int
-    why: str
-    cached_bytes: int
-    uncached_bytes: int
-    inflight: int = 0
-    pending_bytes: int = 0
-    cost_s: float = 0.0
-    propensity: float = 1.0
-    costs: Mapping[int, float] | None = None
+    __slots__ = (
+        "cached_bytes",
+        "cost_s",
+        "costs",
+        "engine",
+        "inflight",
+        "pending_bytes",
+        "propensity",
+        "uncached_bytes",
+        "why",
+    )
+
+    def __init__(
+        self,
+        engine: int,
+        why: str,
+        cached_bytes: int,
+        uncached_bytes: int,
+        inflight: int = 0,
+        pending_bytes: int = 0,
+        cost_s: float = 0.0,
+        propensity: float = 1.0,
+        costs: Mapping[int, float] | None = None,
+    ) -> None:
+        self.engine = engine
+        self.why = why
+        self.cached_bytes = cached_bytes
+        self.uncached_bytes = uncached_bytes
+        self.inflight = inflight
+        self.pending_bytes = pending_bytes
+        self.cost_s = cost_s
+        self.propensity = propensity
+        self.costs = costs

@@ -20,10 +20,7 @@ from wire.target import origin_form
 Headers = list[tuple[bytes, bytes]]
 
 
-# Values made several times a request are msgspec structs: as frozen as a dataclass, far cheaper to make.
-
-
-class RequestHead(msgspec.Struct, frozen=True, gc=False):
+class RequestHead:
     """The head of a request as the client sent it; header names keep their case, order and repeats.
 
     `target` begins with a path, unless what the client wrote is neither that nor a URL that has one.
@@ -32,15 +29,53 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     `content_length`.
     """
 
-    method: bytes
-    target: bytes
-    headers: Headers
-    names: list[bytes]
-    version: str
-    keep_alive: bool
-    content_length: int | None
-    chunked: bool
-    upgrade: bool
+    __slots__ = (
+        "chunked",
+        "content_length",
+        "headers",
+        "keep_alive",
+        "method",
+        "names",
+        "target",
+        "upgrade",
+        "version",
+    )
+
+    def __init__(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Headers,
+        names: list[bytes],
+        version: str,
+        keep_alive: bool,
+        content_length: int | None,
+        chunked: bool,
+        upgrade: bool,
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.headers = headers
+        self.names = names
+        self.version = version
+        self.keep_alive = keep_alive
+        self.content_length = content_length
+        self.chunked = chunked
+        self.upgrade = upgrade
+
+    def with_length(self, content_length: int) -> "RequestHead":
+        """The same head of a body of another length."""
+        return RequestHead(
+            self.method, self.target, self.headers, self.names, self.version, self.keep_alive,
+            content_length, self.chunked, self.upgrade,
+        )  # fmt: skip
+
+    def with_headers(self, headers: Headers, names: list[bytes]) -> "RequestHead":
+        """The same head with other fields."""
+        return RequestHead(
+            self.method, self.target, headers, names, self.version, self.keep_alive,
+            self.content_length, self.chunked, self.upgrade,
+        )  # fmt: skip
 
     def field(self, name: bytes) -> bytes:
         """The first value of a field, or empty.  `name` is in lower case."""
@@ -50,6 +85,9 @@ class RequestHead(msgspec.Struct, frozen=True, gc=False):
     @property
     def expects_continue(self) -> bool:
         return self.version == "1.1" and self.field(b"expect").lower() == b"100-continue"
+
+
+# What is made several times a request is a msgspec struct: as frozen as a dataclass, far cheaper to make.
 
 
 class Body(msgspec.Struct, frozen=True, gc=False):
@@ -161,7 +199,7 @@ class RequestReader:
             self._between = False
             self._head_bytes = 0
             self._left = length
-            events.append(msgspec.structs.replace(self._known.head, content_length=length))
+            events.append(self._known.head.with_length(length))
             data = data[start:]
         return events
 

@@ -37,7 +37,12 @@ class Known(Generic[Head]):
         end = data.find(b"\r", at, at + 16)
         if end <= at or not data.startswith(self.after, end):
             return 0, 0
-        digits = data[at:end]
-        if not digits.isdigit() or digits[0] == 48:  # a leading zero: not worth an opinion here
+        length = 0
+        for place in range(at, end):
+            digit = data[place] - 48
+            if not 0 <= digit <= 9:
+                return 0, 0
+            length = length * 10 + digit
+        if data[at] == 48:  # a leading zero: not worth an opinion here
             return 0, 0
-        return end + len(self.after), int(digits)
+        return end + len(self.after), length
