@@ -125,6 +125,8 @@ def main() -> None:
                 ran = {who: one(stage, python, asked.model, stage.directory, who, plan) for who in order}
                 seeds.append([(asked.share, who, ran[who]) for who in ("shadowlane", "dynamo")])
                 print(f"{trace}, round {seed + 1}", file=sys.stderr)
+            if asked.json:
+                keep(asked.json, trace, "dynamo", seeds)
             print(
                 f"\n### {trace} in front of Dynamo's mocker: {SETTING.engines} workers, {asked.rounds} rounds"
             )
