@@ -79,11 +79,13 @@ def oracles(scene: Scene, speed: float, seed: int) -> tuple[Measures, float]:
     return measure(ran), sum(held for held, _ in kept) / max(1, sum(tokens for _, tokens in kept))
 
 
-def capacity(scene: Scene) -> float:
-    """The speed up to which `least_load` answers 90 % within the objectives: goodput as in DistServe."""
+def capacity(scene: Scene, policy: str = "least_load") -> float:
+    """The speed up to which the policy answers 90 % within the objectives: goodput as in DistServe."""
 
     def good(speed: float) -> bool:
-        return one(scene, speed, "least_load", _CAPACITY_SEED).goodput >= _GOOD
+        if policy == ORACLE:
+            return oracles(scene, speed, _CAPACITY_SEED)[0].goodput >= _GOOD
+        return one(scene, speed, policy, _CAPACITY_SEED).goodput >= _GOOD
 
     low = 0.05 * scene.setting.engines
     while not good(low):
