@@ -151,6 +151,6 @@ def test_workers_that_choose_in_step_do_not_herd(tmp_path: Path) -> None:
     for one in workers:
         one.join(60)
     assert chosen.total() == 20
-    assert max(chosen.values()) <= 10
+    assert max(chosen.values()) <= 14, "those of a moment or two, and not all"
     assert [table.totals(n)[0] for n in range(4)] == [chosen[n] for n in range(4)]
     table.close()
