@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import signal
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -60,15 +62,16 @@ async def settled(whole: Whole) -> None:
         await asyncio.sleep(1.5)
 
 
-async def talks(whole: Whole, workers: int, count: int = 4, turns: int = 3) -> None:
+async def talks(whole: Whole, workers: int, count: int = 4, turns: int = 3, name: str = "Talk") -> None:
     """Conversations side by side; each turn begins when all prompts of the one before were learned.
 
     With no `workers` it is not known how many will be.
     """
     said: list[list[dict[str, Any]]] = [[{"role": "system", "content": SYSTEM}] for _ in range(count)]
+    before = (await metrics(whole)).get(("learned_prompts", ""), 0)
     for warm in range(300):  # an engine says how large its blocks are with the first that it stores
-        await ask(whole.port, post(body([{"role": "user", "content": f"{warm} " * 200}])))
-        if (await metrics(whole)).get(("learned_prompts", ""), 0) > 0:
+        await ask(whole.port, post(body([{"role": "user", "content": f"{name} {warm} " * 100}])))
+        if (await metrics(whole)).get(("learned_prompts", ""), 0) > before:
             break
         await asyncio.sleep(0.1)
     await settled(whole)
@@ -76,7 +79,7 @@ async def talks(whole: Whole, workers: int, count: int = 4, turns: int = 3) -> N
         before = (await metrics(whole))["learned_prompts", ""]
         for talk, messages in enumerate(said):
             messages.append(
-                {"role": "user", "content": f"Talk {talk}, turn {turn}: " + f"why {talk}{turn}? " * 60}
+                {"role": "user", "content": f"{name} {talk}, turn {turn}: " + f"why {talk}{turn}? " * 60}
             )
             answer = await ask(whole.port, post(body(messages)))
             assert answer.status == 200 and answer.is_whole
@@ -137,6 +140,26 @@ def test_copies_teach_where_engines_are_not_to_be_asked(tmp_path: Path) -> None:
             high, share = judged(found)
             assert high == 0 and share > 0.2
             assert found["learning", "learned"] > 0  # half of the conversations, while it calibrates
+
+    with_engines(run)
+
+
+def test_what_was_learned_outlives_the_process_that_learns(tmp_path: Path) -> None:
+    async def run(stack: AsyncExitStack) -> None:
+        one = await engine(stack)
+        async with serving(tmp_path, {"fleets": [{"model": MODEL, "engines": [one.url]}]}) as whole:
+            await until(whole, lambda found: found.get(("kv_state", "EXACT"), 0) == 1)
+            await talks(whole, workers=1, count=2, turns=1)
+            links = (await metrics(whole))["learned_links", ""]
+            pid = whole.children()["_events"]
+            os.kill(pid, signal.SIGKILL)
+            while whole.children().get("_events", pid) == pid:
+                assert (await ask(whole.port, post(body([{"role": "user", "content": "x"}])))).status == 200
+                await asyncio.sleep(0.1)
+            await talks(whole, workers=1, count=2, turns=2, name="Later talk")  # learned by the new process
+            found = await metrics(whole)
+            assert found["learned_links", ""] > links and judged(found)[0] == 0
+            assert found.get(("learned_anew", ""), 0) == 0
 
     with_engines(run)
 
