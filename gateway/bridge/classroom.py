@@ -83,7 +83,11 @@ class Classroom:
     async def probe_on(self, every_s: float) -> None:
         """Probe when engines come, and again and again: the template may write something else one day."""
         while True:
-            found = await self._probe()
+            try:
+                found = await self._probe()
+            except Exception as error:
+                self._school.failed("probe", error)
+                found = False
             self._changed.clear()
             wait_s = every_s if found else min(_RETRY_S, every_s)
             try:

@@ -32,6 +32,7 @@ from routing.bridge.features import Feature
 from routing.bridge.fit import CHAT, Fit, fit
 from routing.bridge.probe import Probed
 from routing.events.chain import block_chain
+from wire.errors import told as told_error
 from wire.tasks import Tasks
 
 PROBE_S = 60.0
@@ -48,7 +49,7 @@ class School:
         self._path = Path(run_dir) / SOCKET
         self._log = log
         self._probe_s = probe_s
-        self._tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=repr(error)))
+        self._tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told_error(error)))
         self.counts: Counter[str] = Counter()
         self._open: set[_Line] = set()
         self._lines: set[_Line] = set()  # of these, the workers'
@@ -123,6 +124,11 @@ class School:
                 fleet = self._fleets[place.fleet] = Classroom(self, place)
                 self._tasks.spawn(fleet.probe_on(self._probe_s), name=f"probe {place.fleet}")
             fleet.renew(place)
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Something went wrong that is tried again."""
+        self.counts["failed"] += 1
+        self._log.error("learning failed; it is tried again", what=what, error=told_error(error))
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run something in the background."""
