@@ -21,11 +21,11 @@ class Handed:
 
     def costs(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
-    ) -> Mapping[int, float] | None:
-        """The policy's own figures; None where it has none."""
+    ) -> Mapping[int, float]:
+        """The policy's own figures; empty where it has none."""
         costs = getattr(self._policy, "costs", None)
         if costs is None:
-            return None
+            return {}
         figures: Mapping[int, float] = costs(prompt, engines, self._held(prompt, engines))
         return figures
 

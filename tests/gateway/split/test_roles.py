@@ -8,8 +8,9 @@ import pytest
 from gateway.fleet import Engine, Fleet
 from gateway.spec import EngineSpec, FleetSpec, SplitSpec
 from gateway.split.roles import Roles
+from routing.handed import Handed
 from routing.index import PrefixIndex
-from routing.policies import least_load
+from routing.policies import least_load, prefix_cost
 from routing.router import Router
 from routing.types import EngineLoad, Prompt
 
@@ -143,3 +144,13 @@ def test_whoever_decodes_is_taken_to_hold_the_prompt() -> None:
     assert fleet.split is not None
     choice = fleet.split.decode.router.choose(prompt(300, 900), [EngineLoad(1, 2, 50)], 1.0)
     assert (choice.engine, choice.cached_bytes, choice.uncached_bytes) == (1, 900, 0)
+
+
+def test_the_choice_of_who_decodes_can_be_explained_whatever_chooses() -> None:
+    fleet = made([P, D])
+    assert fleet.split is not None
+    engines = [EngineLoad(1, 2, 50)]
+    choice = fleet.split.decode.router.choose(prompt(300), engines, 1.0, explain=True)
+    assert choice.costs == {}  # least_load reckons nothing
+    by_cost = Router(Handed(prefix_cost.build(prefix_cost.Params())), PrefixIndex(), Random(1))
+    assert (by_cost.choose(prompt(300), engines, 1.0, explain=True).costs or {}).keys() == {1}
