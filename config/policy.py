@@ -3,9 +3,9 @@
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from config.strict import Count, Strict, expected
+from config.strict import Count, Strict, expected, number
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
@@ -24,6 +24,22 @@ class Policy(Strict):
 
     name: Name = Field(default="prefix_cost", description="The policy; docs/policies.md describes each.")
     params: dict[str, Any] = Field(default_factory=dict, description="The policy's own settings.")
+
+
+class Score(Strict):
+    """Policies that are asked about some of a fleet's requests, and not obeyed: what they would have done."""
+
+    policies: tuple[Policy, ...] = Field(default=(), description="The policies, each by its own name.")
+    share: Annotated[float, BeforeValidator(number), Field(ge=0, le=1, allow_inf_nan=False)] = Field(
+        default=0.05, description="The share of requests about which they are asked."
+    )
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "Score":
+        names = [one.name for one in self.policies]
+        if len(set(names)) < len(names):
+            raise expected("policies of different names")
+        return self
 
 
 class Split(Strict):

@@ -19,7 +19,7 @@ from config.health import Health, Part
 from config.kv_events import KvEvents
 from config.learn import Learn
 from config.limits import Limits
-from config.policy import Policy, Split
+from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
@@ -101,6 +101,7 @@ class Fleet(Strict):
     )
     discover: Discover | None = Field(default=None, description="Engines that are looked up.")
     policy: Policy = Field(default=Policy(), description="How an engine is chosen for a request.")
+    score: Score = Field(default=Score(), description="Other policies, asked beside it and not obeyed.")
     split: Split = Field(default=Split(), description="How it is split, where engines have roles.")
     kv_events: KvEvents = Field(default=KvEvents(), description="What its engines say they hold.")
     learn: Learn = Field(default=Learn(), description="How it is learned what its prompts are to engines.")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from gateway.relay import Relay
+    from routing.shadow import Shadow
 
 _RETRIED_STATUS = frozenset({429, 502, 503})
 # By these an engine, or what stands before it, says that it did not take a request: any may be sent again.
@@ -214,6 +215,16 @@ class Attempt:
         if relay.prompt is not None and relay.fleet is not None and self.status < 400:
             relay.fleet.router.answered(self.engine.id, relay.prompt)
 
+    def _tell(self, shadow: "Shadow") -> None:
+        """What became of a request about which other policies were asked."""
+        told = self.usage
+        shadow.came(
+            self.choice,
+            (self.token_ns - self.sent_ns) / 1e9,
+            None if told is None else told.prompt_tokens,
+            None if told is None else told.cached_tokens,
+        )
+
     def _stop_timer(self) -> None:
         timer, self._timer = self._timer, None
         if timer is not None:
@@ -287,6 +298,8 @@ class Attempt:
         if self.token_ns:
             seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
         if what is Outcome.COMPLETE and self._is_events and self.token_ns and self.status == 200:
+            if self.choice.agreeing and relay.fleet.shadow is not None:
+                self._tell(relay.fleet.shadow)
             self.engine.streamed(self.choice, self.sent_ns, self.token_ns, self.last_ns, self.usage)
         queued_ns = 0 if relay.ticket is None else relay.ticket.waited_ns
         seconds.overhead.append((self.chosen_ns - relay.received_ns - queued_ns) / 1e9)

@@ -114,6 +114,9 @@ def _config(given: argparse.Namespace) -> "Config":
             source=where,
             path=("fleets", at, "policy"),
         )
+        for number, one in enumerate(fleet.score.policies):
+            place: tuple[str | int, ...] = ("fleets", at, "score", "policies", number)
+            plugins.build(routing.policies, one.name, one.params, source=where, path=place)
         decode = fleet.split.decode
         place = ("fleets", at, "split", "decode")
         plugins.build(routing.policies, decode.name, decode.params, source=where, path=place)

@@ -166,6 +166,8 @@ def _fleets(
                 split=_split(fleet),
                 events=_events(fleet),
                 learn=_learn(fleet),
+                score=tuple((one.name, dict(one.params)) for one in fleet.score.policies),
+                score_share=fleet.score.share,
             )
         )
     return tuple(composed)

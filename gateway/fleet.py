@@ -10,6 +10,7 @@ from gateway.engine import Engine as Engine
 from gateway.loads import LoadRow, LoadTable
 from gateway.spec import FleetSpec
 from routing.router import Crowd, Router
+from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Fleet:
         self.seconds = Seconds()
         self.looked_s = -1.0  # when other workers' loads were last looked at
         self.split: Roles | None = None  # where engines have roles
+        self.shadow: Shadow | None = None  # policies that are asked, and not obeyed
         self.lessons: Lessons | None = None  # where it is learned what engines hold
 
     @property
@@ -134,15 +136,18 @@ class Fleets:
             self._look(fleet, crowd, at_s)
         loads = fleet.loads
         explain = self.explained > 0.0 and random() < self.explained
+        shadow = fleet.shadow
+        if shadow is not None and random() >= fleet.spec.score_share:
+            shadow = None
         if without:
             loads = [load for load in loads if load.id not in without]
             if not loads:
                 return None
-            choice = fleet.router.choose(prompt, loads, at_s, explain=explain)
+            choice = fleet.router.choose(prompt, loads, at_s, explain=explain, shadow=shadow)
         elif not loads:
             return None
         else:
-            choice = fleet.router.choose(prompt, loads, at_s, crowd, explain)
+            choice = fleet.router.choose(prompt, loads, at_s, crowd, explain, shadow)
         engine = self._by_engine[choice.engine]
         if engine.on_trial:
             engine.tried()

@@ -21,6 +21,7 @@ from gateway.split.roles import Roles
 from routing.index import PrefixIndex
 from routing.policy import Policy
 from routing.router import Router
+from routing.shadow import Shadow
 from wire.tasks import Tasks
 from wire.upstream import Pool
 
@@ -84,6 +85,7 @@ class Lineup:
         """
         policies = [plugins.build(routing.policies, spec.policy, dict(spec.params)) for spec in fleets]
         decoders = [_decode_policy(spec.split) for spec in fleets]
+        shadows = [_shadow(spec) for spec in fleets]
         until_ns = now_ns + int(limits.leaving_s * 1e9)
         self._free_numbers(fleets, until_ns)
         for pool in self._pools.values():
@@ -111,8 +113,9 @@ class Lineup:
             for id, engine in had.items():
                 if id not in stay:
                     self._take_out(fleet, engine, until_ns)
-        for fleet, decoder in zip(renewed, decoders, strict=True):
+        for fleet, decoder, shadow in zip(renewed, decoders, shadows, strict=True):
             fleet.split = self._roles(fleet, decoder)
+            fleet.shadow = shadow
         for model in self._fleets.keys() - {spec.model for spec in fleets}:
             fleet = self._fleets.pop(model)
             for engine in fleet.engines:
@@ -210,3 +213,10 @@ def _decode_policy(split: SplitSpec | None) -> Policy | None:
         return None
     policy: Policy = plugins.build(routing.policies, split.policy, dict(split.params))
     return policy
+
+
+def _shadow(spec: FleetSpec) -> Shadow | None:
+    if not spec.score or not spec.score_share:
+        return None
+    policies = {name: plugins.build(routing.policies, name, dict(params)) for name, params in spec.score}
+    return Shadow(policies, Random(secrets.randbits(64)))

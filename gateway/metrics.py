@@ -46,6 +46,7 @@ _OF_EVENTS = (
     "failed",
 )  # fmt: skip
 
+_SHADOW = ("fleet", "policy")
 # name -> (help, labels); exported as shadowlane_<name>_total
 COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "requests": ("Requests relayed, by how they ended.", ("fleet", "engine", "outcome")),
@@ -64,6 +65,17 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prompt_tokens": ("Prompt tokens, where the engine told.", ("fleet",)),
     "cached_tokens": ("Prompt tokens found in an engine's cache, where the engine told.", ("fleet",)),
     "completion_tokens": ("Completion tokens, where the engine told.", ("fleet",)),
+    "shadow_requests": ("Requests about which a policy was asked that is not obeyed.", _SHADOW),
+    "shadow_agreed": ("Times it named the engine that was chosen.", _SHADOW),
+    "shadow_prompt_bytes": ("Prompt bytes of those requests.", _SHADOW),
+    "shadow_cached_bytes": ("Of them, believed to be held by the engine it named.", _SHADOW),
+    "shadow_inflight": ("Requests in flight at the engines it named, in sum.", _SHADOW),
+    "shadow_weight": ("Thousandths: weights of the outcomes of those it agreed about.", _SHADOW),
+    "shadow_weight_squared": ("Thousandths: those weights' squares.", _SHADOW),
+    "shadow_first_token_ms": ("Times to the first token, weighed.", _SHADOW),
+    "shadow_prompt_tokens": ("Prompt tokens as engines told, weighed.", _SHADOW),
+    "shadow_cached_tokens": ("Of them, found in an engine's cache, weighed.", _SHADOW),
+    "shadow_failed": ("Times a policy that is not obeyed raised an error.", ("fleet",)),
     "lane_dropped": ("Sampled requests not handed to the shadow process.", ("experiment", "reason")),
     "mirrored": ("Sampled requests handed to the shadow process.", ("experiment",)),
     "limited": (
@@ -196,6 +208,7 @@ class WorkerMetrics:
         fleets: Iterable[str],
         experiments: Iterable[str] = (),
         keys: Iterable[str] = (),
+        policies: Iterable[str] = (),
         outcomes: Iterable[str] = OUTCOMES,
         reasons: Iterable[str] = REASONS,
         kinds: Iterable[str] = KINDS,
@@ -208,6 +221,7 @@ class WorkerMetrics:
             "fleet": frozenset((*fleets, NONE)),
             "experiment": frozenset(experiments),
             "key": frozenset((*keys, ANONYMOUS, NONE)),
+            "policy": frozenset(policies),
             "class": frozenset(CLASS_NAMES),
             "how": frozenset(DEGRADED),
             "leg": frozenset(("prefill", "decode")),

@@ -93,6 +93,8 @@ class FleetSpec:
     split: SplitSpec | None = None  # None: no engine has a role
     events: EventsSpec | None = None  # None: they are not read
     learn: LearnSpec | None = None  # None: nothing is, and events are of no use
+    score: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # policies that are asked, and not obeyed
+    score_share: float = 0.0  # of the requests they are asked about
 
 
 @dataclass(frozen=True, slots=True)

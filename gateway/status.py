@@ -10,6 +10,7 @@ import msgpack
 from gateway.fleet import Engine
 from gateway.outlier import State
 from gateway.service import Service
+from routing.shadow import Shadow
 
 _RECONNECT_S = 0.5
 _WAITING_BYTES = 1 << 20
@@ -66,6 +67,28 @@ def engine_series(
         for reason, n in standing.left_out.items():
             key = ("left_out", engine.name, reason.value)
             counts[key] = counts.get(key, 0) + n
+
+
+def shadow_series(fleet: str, shadow: Shadow, counts: MutableMapping[tuple[str, ...], int]) -> None:
+    """Add what other policies would have done to the counts kept since the start, and begin anew."""
+    for policy, score in shadow.taken().items():
+        for name, number in (
+            ("requests", score.requests),
+            ("agreed", score.agreed),
+            ("prompt_bytes", score.prompt_bytes),
+            ("cached_bytes", score.cached_bytes),
+            ("inflight", score.inflight),
+            ("weight", 1e3 * score.outcomes_weighed),
+            ("weight_squared", 1e3 * score.squared),
+            ("first_token_ms", score.first_ms_weighed),
+            ("prompt_tokens", score.prompt_tokens_weighed),
+            ("cached_tokens", score.cached_tokens_weighed),
+        ):
+            key = (f"shadow_{name}", fleet, policy)
+            counts[key] = counts.get(key, 0) + round(number)
+    if shadow.failed:
+        counts["shadow_failed", fleet] = counts.get(("shadow_failed", fleet), 0) + shadow.failed
+        shadow.failed = 0
 
 
 class StatusLink(asyncio.Protocol):

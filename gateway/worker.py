@@ -10,6 +10,8 @@ from random import random
 from time import monotonic_ns
 from typing import Any
 
+import routing.policies
+from config import plugins
 from gateway.access_log import AccessLog
 from gateway.admission.desk import Desk
 from gateway.beat import beat
@@ -30,7 +32,7 @@ from gateway.pools import Pools
 from gateway.server import Connection
 from gateway.service import Service, Tallies
 from gateway.spec import WorkerSpec
-from gateway.status import StatusLink, engine_series, status_frame
+from gateway.status import StatusLink, engine_series, shadow_series, status_frame
 from gateway.sweep import sweep
 from gateway.tls import Certificates
 from wire.errors import told
@@ -138,6 +140,7 @@ class _Worker:
             fleets=[fleet.name for fleet in fleets.fleets],
             experiments=[experiment.name for experiment in self.lane.experiments],
             keys=_keys(spec),
+            policies=plugins.names(routing.policies),
         )
 
     def renew(self, spec: WorkerSpec) -> None:
@@ -220,6 +223,9 @@ class _Worker:
     def report(self) -> None:
         """Export what happened since the last time."""
         service, tallies = self.service, self.service.tallies
+        for fleet in service.fleets.fleets:
+            if fleet.shadow is not None:
+                shadow_series(fleet.name, fleet.shadow, tallies.counts)
         counts = dict(tallies.counts)
         for (experiment, reason), dropped in service.lane.dropped.items():
             counts[("lane_dropped", experiment, reason)] = dropped

@@ -5,6 +5,7 @@ is compiled where that is asked for, and makes nothing that a choice does not ne
 """
 
 from collections.abc import Mapping, Sequence
+from math import exp
 from random import Random
 from typing import Final
 
@@ -17,6 +18,7 @@ LEAST_UNLEARNED_BYTES = 1024
 """What a request is taken to be in the least where its decoding cannot be reckoned: about 256 tokens."""
 _UNLEARNED: Final = "least work times batch"
 _LEARNED: Final = "costs least"
+_DRAWN: Final = "drawn by what it costs"
 _SESSION: Final = "costs least, as others do: its session's"
 _MASK: Final = (1 << 64) - 1
 # Costs as close as this are the same: what is learned is not more exact, and engines alike share the work.
@@ -27,11 +29,11 @@ _FULL = 0.95  # share of a KV cache beyond which the barrier does not rise furth
 class PrefixCost:
     """Costs by these weights; see `routing.policies.prefix_cost`."""
 
-    __slots__ = ("_compute", "_decode", "_pressure_s")
+    __slots__ = ("_compute", "_decode", "_pressure_s", "_temperature_s", "idle_are_alike")
 
-    idle_are_alike = True
-
-    def __init__(self, later: float, decode: float, pressure_s: float) -> None:
+    def __init__(self, later: float, decode: float, pressure_s: float, temperature_s: float = 0.0) -> None:
+        self._temperature_s = temperature_s
+        self.idle_are_alike = temperature_s == 0.0  # else each of them has its own chance
         self._compute = 1.0 + later
         self._decode = decode
         self._pressure_s = pressure_s
@@ -42,6 +44,8 @@ class PrefixCost:
         """The engine of least cost, one of several by lot."""
         why, costs = self._costs(prompt, engines, cached)
         least = min(costs)
+        if self._temperature_s > 0.0 and why == _LEARNED:
+            return self._drawn(prompt, engines, cached, rng, costs, least)
         alike = least if why == _UNLEARNED else least + _ALIKE_S
         equal: list[int] = [place for place, cost in enumerate(costs) if cost <= alike]
         number = len(equal)
@@ -53,6 +57,26 @@ class PrefixCost:
         else:
             place = equal[int(rng.random() * number)]
         return chosen(engines[place], prompt, cached, why, costs[place], number)
+
+    def _drawn(
+        self,
+        prompt: Prompt,
+        engines: Sequence[EngineLoad],
+        cached: Mapping[int, int],
+        rng: Random,
+        costs: list[float],
+        least: float,
+    ) -> Choice:
+        """Each engine with a chance that falls by e with each `temperature_s` that it costs more."""
+        weights = [exp((least - cost) / self._temperature_s) for cost in costs]
+        lot = rng.random() * sum(weights)
+        place = 0
+        while place < len(weights) - 1 and lot >= weights[place]:
+            lot -= weights[place]
+            place += 1
+        choice = chosen(engines[place], prompt, cached, _DRAWN, costs[place])
+        choice.propensity = weights[place] / sum(weights)
+        return choice
 
     def costs(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]

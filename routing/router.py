@@ -5,6 +5,7 @@ from random import Random
 
 from routing.index import PrefixIndex
 from routing.policy import Policy, Residency
+from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
 
 PREDICTED_S = 5.0
@@ -36,11 +37,12 @@ class Router:
         at_s: float,
         crowd: "Crowd | None" = None,
         explain: bool = False,
+        shadow: Shadow | None = None,
     ) -> Choice:
         """One of `engines`; `ValueError` when there are none. `at_s` is the caller's monotonic clock.
 
         `crowd`, where the caller keeps it, is about the same engines. `explain`: the choice is to carry every
-        engine's cost, which takes as long again.
+        engine's cost, which takes as long again. `shadow`: its policies are to be asked, too.
         """
         if not engines:
             raise ValueError("no engine to choose from")
@@ -53,8 +55,8 @@ class Router:
         if crowd is not None and self._idle_are_alike and len(engines) > _ALL_BELOW:
             offered = self._few(engines, crowd, cached)
         choice = self._policy.choose(prompt, offered, cached, self._rng)
-        if explain:
-            choice = self._explained(choice, prompt, engines, offered, cached)
+        if explain or shadow is not None:
+            self._explain(choice, prompt, engines, offered, cached, explain, shadow)
         index.record(choice.engine, prompt.chain, prompt.ends, at_s)
         if predicted is not None:
             predicted.record(choice.engine, prompt.chain, prompt.ends, at_s)
@@ -96,22 +98,24 @@ class Router:
         """How many bytes of prompts fit into the engine's KV cache, as far as its size is known."""
         self._index.set_capacity(engine_id, capacity_bytes)
 
-    def _explained(
+    def _explain(
         self,
         choice: Choice,
         prompt: Prompt,
         engines: Sequence[EngineLoad],
         offered: Sequence[EngineLoad],
         cached: Mapping[int, int],
-    ) -> Choice:
-        """The choice with every engine's cost, and with the chance of its being drawn out of all engines."""
-        propensity = choice.propensity
+        explain: bool,
+        shadow: Shadow | None,
+    ) -> None:
+        """Add to the choice what is asked for, and the chance of its being drawn out of all engines."""
         if len(offered) < len(engines) and choice.engine == offered[0].id:
-            propensity /= len(engines) - len(offered) + 1  # that one stood for all that are like it
-        costs = getattr(self._policy, "costs", None)
-        choice.propensity = propensity
-        choice.costs = costs(prompt, engines, cached) if costs is not None else {}
-        return choice
+            choice.propensity /= len(engines) - len(offered) + 1  # that one stood for all that are like it
+        if explain:
+            costs = getattr(self._policy, "costs", None)
+            choice.costs = costs(prompt, engines, cached) if costs is not None else {}
+        if shadow is not None:
+            choice.agreeing = shadow.ask(choice, prompt, engines, cached)
 
     def engine_lost(self, engine_id: int) -> None:
         """The engine restarted or left: what it held is gone."""

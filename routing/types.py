@@ -153,10 +153,12 @@ class Choice:
 
     `inflight` and `pending_bytes` are the engine's load before this request; `cost_s` is the policy's own
     figure, 0 where it has none. `propensity` is the chance with which this engine was drawn, given all that
-    was known: 1 where nothing was left to chance. `costs` is every engine's figure, where it was asked for.
+    was known: 1 where nothing was left to chance. `costs` is every engine's figure, where it was asked for;
+    `agreeing` names the shadow policies that would have chosen so, where those were asked.
     """
 
     __slots__ = (
+        "agreeing",
         "cached_bytes",
         "cost_s",
         "costs",
@@ -189,3 +191,4 @@ class Choice:
         self.cost_s = cost_s
         self.propensity = propensity
         self.costs = costs
+        self.agreeing: Sequence[str] | None = None

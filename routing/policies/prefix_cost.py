@@ -40,12 +40,15 @@ class Params:
     pressure_s: float = 0.15
     """What a KV cache costs that is half full, in seconds; at nine tenths it is nine times that."""
 
+    temperature_s: float = 0.0
+    """Above 0, engines are drawn: each e times less often for so many seconds that it costs more."""
+
     def __post_init__(self) -> None:
-        for name in ("later", "decode", "pressure_s"):
+        for name in ("later", "decode", "pressure_s", "temperature_s"):
             value = getattr(self, name)
             if not (isfinite(value) and value >= 0):
                 raise ValueError(f"{name} must be 0 or more, not {value}")
 
 
 def build(params: Params) -> Policy:
-    return PrefixCost(params.later, params.decode, params.pressure_s)
+    return PrefixCost(params.later, params.decode, params.pressure_s, params.temperature_s)

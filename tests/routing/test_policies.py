@@ -1,6 +1,7 @@
 """What each routing policy promises of its own."""
 
 from functools import partial
+from math import e
 from random import Random
 from typing import Any
 
@@ -57,6 +58,17 @@ def cost(*engines: EngineLoad, prompt: Prompt = PROMPT, held: dict[int, int] | N
 def _costs(policy: Any, *asked: Any) -> dict[int, float]:
     costs: dict[int, float] = policy.costs(*asked)
     return costs
+
+
+def test_prefix_cost_with_a_temperature_draws_by_cost_and_says_the_odds() -> None:
+    policy, rng = prefix_cost.build(prefix_cost.Params(temperature_s=0.1)), Random(1)
+    engines = [rated(0), rated(1, start_s=0.1), rated(2, start_s=0.2)]
+    odds = {n: e**-n / (1 + e**-1 + e**-2) for n in range(3)}
+    choices = [policy.choose(PROMPT, engines, {}, rng) for _ in range(3000)]
+    for choice in choices:
+        assert choice.propensity == pytest.approx(odds[choice.engine])
+    for n, chance in odds.items():
+        assert [one.engine for one in choices].count(n) / 3000 == pytest.approx(chance, abs=0.03)
 
 
 def test_prefix_cost_is_the_formula_that_its_docstring_gives() -> None:
