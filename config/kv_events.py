@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from config.strict import Count, Strict, expected
 
@@ -27,6 +27,10 @@ def _bound(value: str) -> str:
     return value
 
 
+def _off(value: object) -> object:
+    return "off" if value is False else value  # so YAML reads the word
+
+
 Publisher = Annotated[str, AfterValidator(_publisher)]
 Bound = Annotated[str, AfterValidator(_bound)]
 
@@ -34,7 +38,7 @@ Bound = Annotated[str, AfterValidator(_bound)]
 class KvEvents(Strict):
     """How the fleet's engines are heard on what their KV caches hold."""
 
-    read: Literal["auto", "off"] = Field(
+    read: Annotated[Literal["auto", "off"], BeforeValidator(_off)] = Field(
         default="auto", description="auto: whatever its engines publish; off: nothing."
     )
     publish: Publisher | None = Field(
