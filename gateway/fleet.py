@@ -152,11 +152,17 @@ class Fleets:
         if engine.on_trial:
             engine.tried()
         self._charge(engine, choice.uncached_bytes, fleet.router)
+        if self._shared:
+            self._row.choices.sent(engine.id, prompt.chain, prompt.ends)
         return engine, choice
 
     def _look(self, fleet: Fleet, crowd: Crowd, at_s: float) -> None:
-        """See what all workers together have at the engines."""
+        """See what all workers together have at the engines, and what the others sent where."""
         fleet.looked_s = at_s
+        for id, links, ends in self._row.choices.news():
+            engine = self._by_engine.get(id)
+            if engine is not None and engine.fleet is not None:
+                engine.fleet.router.heard(id, links, ends, at_s)
         loads, busy = fleet.loads, crowd.busy
         if not loads:
             return
@@ -243,6 +249,8 @@ class Fleets:
                     router.ended(engine.id, prompt)
                 else:
                     router.refused(engine.id, prompt)
+                    if self._shared:
+                        self._row.choices.refused(engine.id, prompt.chain)
             used_bytes = router.used_bytes(engine.id)
             context_bytes = used_bytes - engine.used_bytes
             engine.used_bytes = used_bytes

@@ -72,6 +72,11 @@ class Lineup:
         return {one.engine.id: one.pool for one in self._leaving} | self._pools
 
     @property
+    def missed(self) -> int:
+        """Times other workers' choices came faster than they were read."""
+        return self._row.choices.missed
+
+    @property
     def leaving(self) -> list[Engine]:
         """Engines taken out that still have requests."""
         return [one.engine for one in self._leaving]

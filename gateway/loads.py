@@ -5,7 +5,7 @@ bytes sent and not yet answered by a first token), `awaiting` (requests with any
 (prompt bytes of all in flight).  Cells are aligned 64-bit integers: a reader never sees half of one; it may
 see one worker's cells a moment apart, which a routing decision can bear.  The table is wider than there are
 engines: those that a reload adds find a free column (`gateway.columns` says which).  What the workers learn
-of the engines' speed stands behind it (`gateway.rates`).
+of the engines' speed stands behind it (`gateway.rates`), then what they chose (`gateway.choices`).
 """
 
 import mmap
@@ -13,6 +13,7 @@ import os
 import struct
 from pathlib import Path
 
+from gateway.choices import RING_WORDS, Choices
 from gateway.rates import CELLS as RATE_CELLS
 from gateway.rates import RateTable
 
@@ -20,16 +21,18 @@ _MAGIC = 0x53_4C_4C_4F_41_44_32  # "SLLOAD2"
 _HEADER = struct.Struct("<qqq")  # magic, workers, engines
 _CELLS = 4
 _BYTES = 8
+_RING = 1 + RING_WORDS
 
 
 class LoadRow:
     """The one worker's row that its holder may write."""
 
-    __slots__ = ("_cells", "worker")
+    __slots__ = ("_cells", "choices", "worker")
 
-    def __init__(self, cells: memoryview, worker: int) -> None:
+    def __init__(self, cells: memoryview, worker: int, choices: Choices) -> None:
         self._cells = cells
         self.worker = worker
+        self.choices = choices
 
     def add(
         self, engine: int, inflight: int, pending_bytes: int, awaiting: int = 0, context_bytes: int = 0
@@ -62,7 +65,11 @@ class LoadTable:
         cells = self._bytes[_HEADER.size : end].cast("q")
         self._rows = [cells[w * width : (w + 1) * width] for w in range(workers)]
         cells.release()
-        self.rates = RateTable(self._bytes[end:].cast("d"), workers, engines)
+        rings = end + workers * engines * RATE_CELLS * _BYTES
+        self.rates = RateTable(self._bytes[end:rings].cast("d"), workers, engines)
+        words = self._bytes[rings:].cast("Q")
+        self._rings = [words[w * _RING : (w + 1) * _RING] for w in range(workers)]
+        words.release()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], workers: int, engines: int) -> "LoadTable":
@@ -97,7 +104,7 @@ class LoadTable:
 
     def row(self, worker: int) -> LoadRow:
         """The row of `worker`, to be written by that worker's process only."""
-        return LoadRow(self._rows[worker], worker)
+        return LoadRow(self._rows[worker], worker, Choices(self._rings, worker))
 
     def totals(self, engine: int) -> tuple[int, ...]:
         """`LoadRow.load` of `engine` over all workers, never below zero.
@@ -128,7 +135,7 @@ class LoadTable:
 
     def close(self) -> None:
         """Unmap.  Rows handed out before are dead afterwards (ValueError on use)."""
-        for view in self._rows:
+        for view in (*self._rows, *self._rings):
             view.release()
         self.rates.release()
         self._bytes.release()
@@ -136,4 +143,4 @@ class LoadTable:
 
 
 def _size(workers: int, engines: int) -> int:
-    return _HEADER.size + workers * engines * (_CELLS + RATE_CELLS) * _BYTES
+    return _HEADER.size + workers * (engines * (_CELLS + RATE_CELLS) + _RING) * _BYTES

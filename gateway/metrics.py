@@ -65,6 +65,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prompt_tokens": ("Prompt tokens, where the engine told.", ("fleet",)),
     "cached_tokens": ("Prompt tokens found in an engine's cache, where the engine told.", ("fleet",)),
     "completion_tokens": ("Completion tokens, where the engine told.", ("fleet",)),
+    "choices_missed": ("Times other workers chose more than one that was busy could read.", ()),
     "shadow_requests": ("Requests about which a policy was asked that is not obeyed.", _SHADOW),
     "shadow_agreed": ("Times it named the engine that was chosen.", _SHADOW),
     "shadow_prompt_bytes": ("Prompt bytes of those requests.", _SHADOW),

@@ -234,6 +234,7 @@ class _Worker:
         for reason, n in service.access.dropped.items():
             counts[("access_log_dropped", reason)] = n
         counts[("retries_refused",)] = service.retries.refused
+        counts[("choices_missed",)] = self.lineup.missed
         if not self._lines.is_busy:  # else they wait, up to a bound
             self._lines.write(service.access.take())
         gauges: dict[tuple[str, ...], float] = {}

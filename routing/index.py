@@ -36,15 +36,18 @@ class PrefixIndex:
             runs.capacity_bytes = capacity_bytes
             runs.evict()
 
-    def record(self, engine: int, chain: Sequence[int], ends: Sequence[int], at_s: float) -> None:
+    def record(
+        self, engine: int, chain: Sequence[int], ends: Sequence[int], at_s: float, is_ours: bool = True
+    ) -> None:
         """`engine` was sent the prompt named by `chain` at `at_s` (never falling, by the caller's clock).
 
-        What can never fit is not taken in. Until `confirm` says that the engine took it, `retract` undoes it.
+        What can never fit is not taken in. Until `confirm` says that the engine took it, `retract` undoes
+        it. `is_ours`: it is in flight until `release`.
         """
         runs = self._engines.get(engine)
         if runs is None:
             runs = self._runs(engine)
-        runs.touch(chain, ends, at_s)
+        runs.touch(chain, ends, at_s, is_ours)
         runs.expire(at_s - self._max_age_s)
         runs.evict()
 

@@ -90,6 +90,15 @@ class Router:
         """A request is sent once more to an engine that was chosen before."""
         self._index.record(engine_id, prompt.chain, prompt.ends, at_s)
 
+    def heard(self, engine_id: int, links: Sequence[int], ends: Sequence[int], at_s: float) -> None:
+        """Another worker sent the engine the prompt of these; without `ends`: the one it sent was refused."""
+        for index in (self._index, self._predicted):
+            if index is not None:
+                if ends:
+                    index.record(engine_id, links, ends, at_s, is_ours=False)
+                else:
+                    index.retract(engine_id, links)
+
     def used_bytes(self, engine_id: int) -> int:
         """Prompt bytes of the requests in flight there, as far as they were chosen here; shared ones once."""
         return self._index.used_bytes(engine_id)

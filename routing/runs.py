@@ -65,8 +65,8 @@ class Runs:
         self._oldest: Run | None = None
         self._newest: Run | None = None
 
-    def touch(self, chain: Sequence[int], ends: Sequence[int], at_s: float) -> None:
-        """Make the chain the most recent, as far as it can fit at all."""
+    def touch(self, chain: Sequence[int], ends: Sequence[int], at_s: float, is_ours: bool) -> None:
+        """Make the chain the most recent, as far as it can fit at all. `is_ours`: in use until `release`."""
         fits = len(chain)
         if not fits:
             return
@@ -93,7 +93,7 @@ class Runs:
             run.unsure += 1
         assert run is not None
         run.at_s = at_s
-        if fits == len(chain):
+        if is_ours and fits == len(chain):
             self._use(run)
         if run is not self._newest:
             if run.is_queued:
