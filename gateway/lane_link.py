@@ -7,7 +7,7 @@ from typing import cast
 
 from gateway.spec import SamplingSpec
 from mirror.headers import copy_headers, is_copy
-from mirror.lane import Lane, pack_copy, pack_missed, pack_served
+from mirror.lane import LANE_DOWN, Lane, pack_copy, pack_missed, pack_served
 from mirror.sample import Sampler, copyable, is_stateful
 from routing.types import Prompt
 from wire.http1 import Headers
@@ -60,6 +60,10 @@ class LaneLink(asyncio.Protocol):
         self._by_fleet: dict[str | None, list[Experiment]] = {}
         self.experiments: list[Experiment] = []
         self._specs: dict[str, SamplingSpec] = {}
+        # Written together when the loop has handled what it woke for: a system call wakes the shadow process.
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._waiting_copies: list[Experiment] = []  # whose they are
         self.renew(samplings)
 
     def renew(self, samplings: Sequence[SamplingSpec]) -> None:
@@ -96,6 +100,7 @@ class LaneLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._flush()
 
     def tell_missed(self) -> None:
         """Write down for the shadow process what was dropped here, so that its books close."""
@@ -196,9 +201,27 @@ class LaneLink(asyncio.Protocol):
 
     def _offer(self, experiment: Experiment, frame: bytes, *, copy: bool = True) -> bool:
         transport = self._transport
-        queued = transport.get_write_buffer_size() if transport is not None else 0
+        queued = self._waiting_bytes
+        if transport is not None:
+            queued += transport.get_write_buffer_size()
         if not experiment.lane.offer(frame, queued, transport is not None, copy=copy):
             return False
-        assert transport is not None
-        transport.write(frame)
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(frame)
+        self._waiting_bytes += len(frame)
+        if copy:
+            self._waiting_copies.append(experiment)
         return True
+
+    def _flush(self) -> None:
+        """Write what waits; copies that find nobody any more are dropped, and counted so."""
+        frames, copies = self._waiting, self._waiting_copies
+        if not frames:
+            return
+        self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
+        if self._transport is not None:
+            self._transport.writelines(frames)
+            return
+        for experiment in copies:
+            experiment.lane.drop(LANE_DOWN)

@@ -32,7 +32,8 @@ from wire.tls import BadTls
 _GRACE_BEYOND_DRAIN_S = 3.0
 _SHADOW_GRACE_S = 13.0
 _ANALYSIS_GRACE_S = 10.0
-_DISCOVERY_GRACE_S = 2.0
+_DISCOVERY_GRACE_S = 5.0
+_EVENTS_GRACE_S = 10.0  # it gives way to all others, also while it ends
 _ARM_PROBE_S = 2.0
 # As it comes, glibc gives memory back from 128 KB on and takes it again for the next body: that doubles what
 # bodies of 256 KB and more cost.  So 32 MB are kept for what comes next, and only what is larger than most
@@ -189,7 +190,7 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
         kept.append(child(Stage.DISCOVERY, discovery.to_json(sources), _DISCOVERY_GRACE_S))
     events = kv.kv_spec(told.workers[0])
     if kv.says_anything(events):
-        kept.append(child(Stage.EVENTS, kv.to_json(events), _DISCOVERY_GRACE_S))
+        kept.append(child(Stage.EVENTS, kv.to_json(events), _EVENTS_GRACE_S))
     kept += [
         Child(
             name=name_of(worker),
