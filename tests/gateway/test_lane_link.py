@@ -1,0 +1,78 @@
+"""A worker's end of the lane: what is offered in one turn of the loop goes out together, or is counted."""
+
+import asyncio
+from pathlib import Path
+
+import msgpack
+import uvloop
+
+from gateway.lane_link import LaneLink
+from gateway.spec import SamplingSpec
+from routing.types import Prompt
+
+HEADERS = [(b"Content-Type", b"application/json")]
+
+
+def link_to(path: Path, loop: asyncio.AbstractEventLoop) -> LaneLink:
+    sampling = SamplingSpec("e", None, 1.0, b"salt")
+    return LaneLink(loop, str(path), [sampling], lane_bytes=1 << 20, copy_bytes=1 << 20, sees_all=True)
+
+
+def offer(link: LaneLink, number: int) -> None:
+    prompt = Prompt("m", (number,), (4,), number, 0, False, None)
+    body = b'{"n":%d}' % number
+    link.copied(None, f"r{number}", "/v1/completions", "/v1/completions", HEADERS, body, prompt, 1, 2)
+
+
+async def connected(link: LaneLink, path: Path) -> None:
+    await asyncio.get_running_loop().create_unix_connection(lambda: link, str(path))
+
+
+def test_what_is_offered_in_one_turn_arrives_whole_and_in_order(tmp_path: Path) -> None:
+    async def go() -> None:
+        path, heard, frames = tmp_path / "lane.sock", asyncio.Event(), list[list[object]]()
+
+        async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            unpacker = msgpack.Unpacker()
+            while data := await reader.read(1 << 16):
+                unpacker.feed(data)
+                frames.extend(unpacker)
+                if len(frames) == 60:
+                    heard.set()
+            writer.close()
+
+        async with await asyncio.start_unix_server(shadow, str(path)):
+            link = link_to(path, asyncio.get_running_loop())
+            await connected(link, path)
+            for turn in range(3):
+                for number in range(20):
+                    offer(link, turn * 20 + number)
+                await asyncio.sleep(0)
+            async with asyncio.timeout(20):
+                await heard.wait()
+            assert [frame[1]["id"] for frame in frames] == [f"r{n}" for n in range(60)]  # type: ignore[index]
+            assert not link.dropped
+            link._transport.close()  # type: ignore[union-attr]
+            await asyncio.sleep(0.05)
+
+    uvloop.run(go())
+
+
+def test_copies_of_the_turn_in_which_the_shadow_process_goes_are_counted(tmp_path: Path) -> None:
+    async def go() -> None:
+        path = tmp_path / "lane.sock"
+
+        async def shadow(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        async with await asyncio.start_unix_server(shadow, str(path)):
+            link = link_to(path, asyncio.get_running_loop())
+            await connected(link, path)
+            offer(link, 1)
+            offer(link, 2)
+            link.connection_lost(None)
+            await asyncio.sleep(0)
+            assert dict(link.dropped) == {("e", "lane_down"): 2}
+            await asyncio.sleep(0.05)
+
+    uvloop.run(go())
