@@ -13,8 +13,7 @@ import uvloop
 from gateway.kv.spec import KvEngine
 from gateway.spec import EventsSpec
 from tests.e2e.servers import free_port, vllm
-from tests.gateway.kv.staging import Fed, feeding
-from tests.support import until
+from tests.gateway.kv.staging import Fed, feeding, until
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
 BLOCK = 32

@@ -15,11 +15,10 @@ import aiohttp
 import pytest
 
 from routing.events.board import State
-from tests.gateway.kv.staging import FAST, SIZE, Scripted, emulated, engine, feeding, run, scripted
+from tests.gateway.kv.staging import FAST, SIZE, Scripted, emulated, engine, feeding, run, scripted, until
 from tests.gateway.kv.test_whole import waited
 from tests.gateway.whole import Whole, serving, with_engines
 from tests.routing.events.memory import CLEARED, removed
-from tests.support import until
 
 GONE = "http://127.0.0.1:1"
 

@@ -22,8 +22,8 @@ from gateway.spec import EventsSpec
 from routing.events.board import State
 from routing.events.chain import block_chain
 from routing.events.reader import Reader
+from tests import support
 from tests.routing.events.memory import payload, stored
-from tests.support import until
 from wire.tasks import Tasks
 
 FAST = EngineParams(
@@ -31,6 +31,11 @@ FAST = EngineParams(
 )
 SIZE = 16
 _END = b"\xff" * 8
+
+
+async def until(true: Callable[[], bool], timeout_s: float = 40) -> None:
+    """As `support.until`, for a machine that is busy."""
+    await support.until(true, timeout_s)
 
 
 class Log:

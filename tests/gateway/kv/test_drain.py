@@ -8,9 +8,8 @@ from typing import Any
 from aiohttp import web
 
 from routing.events.board import State
-from tests.gateway.kv.staging import engine, feeding, neighbours, run
+from tests.gateway.kv.staging import engine, feeding, neighbours, run, until
 from tests.routing.events.test_trtllm import CREATED, block, chain
-from tests.support import until
 
 
 class TrtLlm:

@@ -11,9 +11,8 @@ import pytest
 
 from emulator.server import Running
 from routing.events.board import State
-from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, neighbours, run, scripted
+from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, neighbours, run, scripted, until
 from tests.routing.events.memory import CLEARED, payload, removed, stored
-from tests.support import until
 
 PROMPT = list(range(100, 180))
 
