@@ -135,7 +135,7 @@ def test_copies_teach_where_engines_are_not_to_be_asked(tmp_path: Path) -> None:
         }
         async with serving(tmp_path, settings) as whole:
             await until(whole, lambda found: found.get(("kv_state", "EXACT"), 0) == 1)
-            await talks(whole, workers=0)
+            await talks(whole, workers=0, turns=2)
             found = await metrics(whole)
             high, share = judged(found)
             assert high == 0 and share > 0.2
