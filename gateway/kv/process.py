@@ -24,12 +24,12 @@ _ELSE_BYTES: Final = 2 << 30
 async def serve_events(spec: KvSpec, stop: asyncio.Event, log: Any, line: Line) -> None:
     """Listen until `stop` is set.  An `engines` message brings others."""
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
-    _bound_memory(spec)
     feed = Feed(Path(spec.run_dir), tasks, log)
     school = School(spec.run_dir, log)
     exported = _Exported(feed, line, school)
 
     def renew(spec: KvSpec) -> None:
+        _bound_memory(spec)
         exported.know(spec)
         feed.renew(spec)
 
