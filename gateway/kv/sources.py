@@ -16,6 +16,7 @@ PATHS_OF = {"vllm": (VLLM,), "sglang": (SGLANG,)}
 """Where an engine of this kind says it; of others all `PATHS` are asked."""
 _MOST_RANKS = 64
 _ANYWHERE = ("*", "0.0.0.0", "::", "[::]", "")
+_HERE = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,13 @@ def _sglang(said: Any, host: str) -> list[Source]:
 
 
 def _reached(endpoint: Any, host: str) -> str | None:
-    """An endpoint as it is reached from here; None for what cannot be."""
-    if not isinstance(endpoint, str) or not endpoint.startswith("tcp://"):
-        return endpoint if isinstance(endpoint, str) and endpoint.startswith("ipc://") else None
+    """An endpoint as it is reached from here; None for what cannot be, as another machine's files."""
+    if not isinstance(endpoint, str):
+        return None
+    if endpoint.startswith("ipc://"):
+        return endpoint if host in _HERE else None
+    if not endpoint.startswith("tcp://"):
+        return None
     at, _, port = endpoint.removeprefix("tcp://").rpartition(":")
     if not port.isdigit() or not 0 < int(port) < 1 << 16:
         return None

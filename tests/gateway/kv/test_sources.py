@@ -74,6 +74,12 @@ def test_what_is_no_place_is_none(answer: Any) -> None:
     assert said(VLLM, answer) == said(SGLANG, answer) == []
 
 
+def test_a_socket_file_is_only_that_of_an_engine_on_this_machine() -> None:
+    answer = json.dumps({"0": {"endpoint": "ipc:///run/kv"}}).encode()
+    assert [one.publish for one in told({VLLM: (200, answer)}, "127.0.0.1")] == ["ipc:///run/kv"]
+    assert told({VLLM: (200, answer)}, HOST) == []
+
+
 def test_an_answer_of_an_error_is_none_and_ranks_have_an_end() -> None:
     assert told({VLLM: (404, json.dumps(VLLM_032).encode()), SGLANG: (200, b"{")}, HOST) == []
     assert len(said(SGLANG, {"kv_events": {**AT, "dp_size": 10**9}})) == 64
