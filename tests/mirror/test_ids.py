@@ -1,4 +1,4 @@
-"""The control's word about a copy's prompt is found however it was read, and nobody else's is taken for it."""
+"""The control's word about a copy's prompt is found however it was read; nobody else's is taken for it."""
 
 import json
 from array import array

@@ -156,7 +156,7 @@ def test_what_was_learned_outlives_the_process_that_learns(tmp_path: Path) -> No
             while whole.children().get("_events", pid) == pid:
                 assert (await ask(whole.port, post(body([{"role": "user", "content": "x"}])))).status == 200
                 await asyncio.sleep(0.1)
-            await talks(whole, workers=1, count=2, turns=2, name="Later talk")  # learned by the new process
+            await talks(whole, workers=1, count=2, turns=1, name="Later talk")  # learned by the new process
             found = await metrics(whole)
             assert found["learned_links", ""] > links and judged(found)[0] == 0
             assert found.get(("learned_anew", ""), 0) == 0
