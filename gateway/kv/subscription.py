@@ -52,8 +52,11 @@ class Subscription:
             (zmq.RECONNECT_IVL, 100),
             (zmq.RECONNECT_IVL_MAX, 5_000),
             (zmq.CONNECT_TIMEOUT, 5_000),
-            (zmq.HEARTBEAT_IVL, 10_000),
-            (zmq.HEARTBEAT_TIMEOUT, 30_000),
+            # By TCP, not by ZeroMQ's own heartbeats, which not every publisher's library knows.
+            (zmq.TCP_KEEPALIVE, 1),
+            (zmq.TCP_KEEPALIVE_IDLE, 15),
+            (zmq.TCP_KEEPALIVE_INTVL, 5),
+            (zmq.TCP_KEEPALIVE_CNT, 3),
             (zmq.IPV6, 1),
         ):
             self._socket.setsockopt(option, value)
