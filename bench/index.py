@@ -4,7 +4,7 @@
 
 Multi-turn chats of 8k tokens (32 KB) over 16 engines, each sent where it was before: per turn an answer and a
 question. "blocks" are a prompt's links, of a KB at most, each counted once for each engine that holds it.
-With `PYTHONPATH=build/fast` the compiled form is measured (`make fast`).
+With `PYTHONPATH=build/fast:. python -P -m bench.index` the compiled form is measured (`make fast`).
 """
 
 import gc

@@ -1,0 +1,194 @@
+"""What does a request cost in this process, without a kernel: no sockets, no loop, no engine?
+
+    python -m bench.inprocess                                 the sources
+    PYTHONPATH=build/fast:. python -P -m bench.inprocess      what `make fast` built
+
+Requests are fed to a worker's connection as a transport would, the engine's answers to its own.  The least of
+many short runs is told, of the thread's CPU time: what other programs do hardly enters it, so a change of a
+few per cent can be seen on a busy machine.  It is no claim about what production pays: caches are warm here.
+"""
+
+import asyncio
+import gc
+import json
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from gateway.engine import Engine
+from gateway.fleet import Fleet, Fleets
+from gateway.lane_link import LaneLink
+from gateway.loads import LoadTable
+from gateway.server import Connection
+from gateway.service import Service
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from routing.index import PrefixIndex
+from routing.policies import prefix_cost
+from routing.router import Router
+from wire.connection import Connection as Upstream
+from wire.origin import Origin
+from wire.upstream import Pool
+
+CLIENTS = 32
+ENGINES = 2
+CHUNKS = 3000
+HEAD = (
+    b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+    b"Content-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%b"
+)
+ANSWER = (
+    b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"%b"},'
+    b'"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":200,"total_tokens":300}}'
+)
+EVENT = (
+    b'data: {"choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}'.ljust(203) + b"\n\n"
+)
+CHUNK = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
+
+
+class Transport:
+    """Takes what is written and gives it to nobody."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._end = end
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        self.written.extend(pieces)
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 1) if name == "peername" else self._end
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def abort(self) -> None: ...
+
+
+def body(size: int, number: int, *, stream: bool = False) -> bytes:
+    """A request's: 8 beginnings, 64 middles, a tail of its own, as in `bench.overhead`."""
+    begins = f"You are tenant {number % 8}. ".ljust(64) * (max(0, size - 256) // 64)
+    turn = f"turn {number % 64} ".ljust(100) + f"{number:016x}"
+    messages = [{"role": "system", "content": begins}, {"role": "user", "content": turn}]
+    asked = {"model": "m", "stream": stream, "max_tokens": 200, "messages": messages}
+    return json.dumps(asked, separators=(",", ":")).encode()
+
+
+class Worker:
+    """A worker's parts, and both ends of its connections."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, run_dir: Path, end: socket.socket) -> None:
+        specs = tuple(EngineSpec(id, f"http://127.0.0.1:{9001 + id}", "openai") for id in range(ENGINES))
+        LoadTable.create(run_dir / "loads.bin", 1, ENGINES)
+        loads = LoadTable.open(run_dir / "loads.bin")
+        router = Router(prefix_cost.build(prefix_cost.Params()), PrefixIndex(), Random(1))
+        fleet = Fleet(FleetSpec("m", ("m",), False, specs), [Engine(spec) for spec in specs], router)
+        pools = {spec.id: Pool(Origin.parse(spec.url), loop=loop) for spec in specs}
+        lane = LaneLink(loop, "", [], lane_bytes=1 << 20, copy_bytes=1 << 20, sees_all=True)
+        fleets = Fleets([fleet], loads, loads.row(0))
+        self._service = Service(loop, fleets, pools, LimitsSpec(), b"k" * 32, lane)
+        numbers = count()
+        self._clients = [Connection(self._service, lambda: b"%x" % next(numbers)) for _ in range(CLIENTS)]
+        self._engines: list[Upstream] = []
+        for client in self._clients:
+            client.connection_made(Transport(end))  # type: ignore[arg-type]
+        for pool in pools.values():
+            for _ in range(CLIENTS):
+                upstream = Upstream(pool)
+                upstream.connection_made(Transport(end))  # type: ignore[arg-type]
+                pool._all.add(upstream)
+                pool._idle.keep(upstream, time.monotonic_ns())
+                self._engines.append(upstream)
+
+    def serve(self, requests: list[bytes], answer: bytes) -> None:
+        """Relay these, one after the other."""
+        for number, request in enumerate(requests):
+            client = self._clients[number % CLIENTS]
+            client.data_received(request)
+            self._asked().data_received(answer)
+            client._transport.written.clear()  # type: ignore[attr-defined]
+
+    def stream(self, chunks: int) -> int:
+        """Relay a stream and give the ns that its chunks took."""
+        self._clients[0].data_received(_request(512, 1, stream=True))
+        engine = self._asked()
+        engine.data_received(
+            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+            + CHUNK
+        )
+        begun_ns = time.thread_time_ns()
+        for _ in range(chunks):
+            engine.data_received(CHUNK)
+        took_ns = time.thread_time_ns() - begun_ns
+        engine.data_received(b"0\r\n\r\n")
+        self._clients[0]._transport.written.clear()  # type: ignore[attr-defined]
+        return took_ns
+
+    def rest(self) -> None:
+        """What a second does between: the lists of what was timed are taken, no connection is old."""
+        for fleet in self._service.fleets.fleets:
+            fleet.seconds = type(fleet.seconds)()
+        for engine in self._engines:
+            engine.idle_since_ns = time.monotonic_ns()
+
+    def _asked(self) -> Upstream:
+        engine = next(one for one in self._engines if one.exchange is not None)
+        engine.transport.written.clear()  # type: ignore[attr-defined]
+        return engine
+
+
+def _request(size: int, number: int, *, stream: bool = False) -> bytes:
+    said = body(size, number, stream=stream)
+    return HEAD % (len(said), said)
+
+
+def least_us(run: Callable[[], int], units: int, runs: int, between: Callable[[], None]) -> float:
+    """The least of so many runs, in µs a unit."""
+    least = float("inf")
+    for _ in range(runs):
+        between()
+        least = min(least, run())
+    return least / units / 1e3
+
+
+def main() -> None:
+    """Print the three figures."""
+    loop = asyncio.new_event_loop()
+    said = ANSWER % (b"word " * 180)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    answer = head % len(said) + said
+    gc.collect()
+    gc.freeze()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as end,  # which is asked whether anything came
+    ):
+        worker = Worker(loop, Path(folder), end)
+        for name, size, number in (("request, 0.5 KB", 512, 400), ("request, 32 KB", 32 << 10, 200)):
+            requests = [_request(size, at) for at in range(number)]
+
+            def run(requests: list[bytes] = requests) -> int:
+                begun_ns = time.thread_time_ns()
+                worker.serve(requests, answer)
+                return time.thread_time_ns() - begun_ns
+
+            print(f"{name:16} {least_us(run, number, 100, worker.rest):6.2f} µs")
+        chunk_us = least_us(lambda: worker.stream(CHUNKS), CHUNKS, 50, worker.rest)
+        print(f"{'streamed chunk':16} {chunk_us:6.2f} µs")
+    loop.close()
+
+
+if __name__ == "__main__":
+    main()
