@@ -151,7 +151,7 @@ def test_native_endpoints_answer() -> None:
             assert await client.get(path) == (200, "")
         assert json.loads((await client.get("/version"))[1]) == {"version": "0.32.0"}
         assert json.loads((await client.get("/load"))[1]) == {"server_load": 0}
-        assert json.loads((await client.get("/kv_event_sources"))[1]) == []
+        assert json.loads((await client.get("/kv_event_sources"))[1]) == {}
         _, tokenized = await client.post("/tokenize", {"prompt": "Round trip, naïve café."})
         _, back = await client.post("/detokenize", {"tokens": tokenized["tokens"]})
         assert back == {"prompt": "Round trip, naïve café."}
