@@ -70,15 +70,20 @@ def test_an_engine_that_is_exactly_so_is_learned_exactly() -> None:
     assert found.attention_s_per_token2 == 0.0
 
 
-@given(st.integers(0, 1000), st.sampled_from([2e-5, 1e-4, 1e-3]))
-def test_noise_and_hiccups_move_little(seed: int, prefill_s: float) -> None:
-    samples = answers(64, seed=seed, prefill_s=prefill_s, noise=0.15)
-    rng = Random(seed)
-    for n in rng.sample(range(64), 6):  # a tenth had to wait for something else
-        samples[n] = replace(samples[n], first_s=samples[n].first_s + 20.0)
-    found = one(samples)
-    assert 0.6 < found.prefill_s_per_token / prefill_s < 1.6
-    assert 0.6 < (found.itl_s + 20 * found.itl_s_per_request) / 0.024 < 1.6
+@pytest.mark.parametrize("prefill_s", [2e-5, 1e-4, 1e-3])
+def test_noise_and_hiccups_seldom_move_much(prefill_s: float) -> None:
+    """A tenth of the answers waited 20 s for something else, a thousand times what they took themselves."""
+    draws, apart = 200, 0
+    for seed in range(draws):
+        samples = answers(64, seed=seed, prefill_s=prefill_s, noise=0.15)
+        rng = Random(seed)
+        for n in rng.sample(range(64), 6):
+            samples[n] = replace(samples[n], first_s=samples[n].first_s + 20.0)
+        found = one(samples)
+        apart += not 0.6 < found.prefill_s_per_token / prefill_s < 1.6
+        assert 0.6 < (found.itl_s + 20 * found.itl_s_per_request) / 0.024 < 1.6
+        assert found.start_s + 1000 * found.prefill_s_per_token < 5 * (0.02 + 1000 * prefill_s)
+    assert apart <= draws // 50
 
 
 def test_the_square_term_is_found_where_prompts_are_long() -> None:
