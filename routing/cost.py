@@ -48,6 +48,9 @@ class PrefixCost:
             return self._drawn(prompt, engines, cached, rng, costs, least)
         alike = least if why == _UNLEARNED else least + _ALIKE_S
         equal: list[int] = [place for place, cost in enumerate(costs) if cost <= alike]
+        if len(equal) > 1 and cached:  # where it is held it stays: nothing speaks for moving it
+            most = max([cached.get(engines[place].id, 0) for place in equal])
+            equal = [place for place in equal if cached.get(engines[place].id, 0) == most]
         number = len(equal)
         if number == 1:
             place = equal[0]

@@ -60,6 +60,12 @@ def _costs(policy: Any, *asked: Any) -> dict[int, float]:
     return costs
 
 
+def test_prefix_cost_leaves_what_is_held_where_it_is_as_long_as_nothing_speaks_against_it() -> None:
+    policy, rng = prefix_cost.build(prefix_cost.Params()), Random(1)
+    engines = [rated(n, prefill_s_per_token=1e-7) for n in range(4)]  # so fast that holding saves 0.2 ms
+    assert {policy.choose(PROMPT, engines, {2: 8000, 3: 1000}, rng).engine for _ in range(50)} == {2}
+
+
 def test_prefix_cost_with_a_temperature_draws_by_cost_and_says_the_odds() -> None:
     policy, rng = prefix_cost.build(prefix_cost.Params(temperature_s=0.1)), Random(1)
     engines = [rated(0), rated(1, start_s=0.1), rated(2, start_s=0.2)]
