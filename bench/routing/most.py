@@ -17,12 +17,16 @@ from bench.routing.traces import DRAWN
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.routing.most", description=__doc__)
     parser.add_argument("--policies", default=" ".join(POLICIES), help="separated by spaces")
+    parser.add_argument("--traces", default=",".join(DRAWN))
     parser.add_argument("--setting", default="usual", choices=OTHERS)
-    parser.add_argument("--requests", type=int, default=1000, help="measured in a run, about")
+    parser.add_argument(
+        "--requests", type=int, default=3000, help="measured in a run, about: few tell of a cold start"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     asked = parser.parse_args()
     policies = dict.fromkeys(["least_load", *asked.policies.split(), ORACLE])
-    scenes = {trace: scene(trace, asked.setting, OTHERS[asked.setting], asked.requests) for trace in DRAWN}
+    setting, traces = OTHERS[asked.setting], asked.traces.split(",")
+    scenes = {trace: scene(trace, asked.setting, setting, asked.requests) for trace in traces}
     with ProcessPoolExecutor(asked.jobs) as pool:
         wanted = list(product(scenes, policies))
         speeds = pool.map(capacity, [scenes[trace] for trace, _ in wanted], [name for _, name in wanted])
