@@ -81,9 +81,7 @@ def test_a_path_is_no_name() -> None:
 def test_a_setting_of_the_wrong_type_names_its_place() -> None:
     place = ("fleets", 1, "policy")
     with pytest.raises(ConfigError) as refused:
-        plugins.build(
-            routing.policies, "prefix_cost", {"pressure_s": "fast"}, source="a.yaml", path=place
-        )
+        plugins.build(routing.policies, "prefix_cost", {"pressure_s": "fast"}, source="a.yaml", path=place)
     assert str(refused.value) == (
         'a.yaml: fleets[1].policy.params.pressure_s: expected a number, found "fast"'
     )
