@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from tests.support_shared import run
 from tests.support import Engine, answers, ask, json_answer, post, running
+from tests.support_shared import run
 
 
 def question(n: int, *head: str) -> bytes:
