@@ -96,6 +96,7 @@ class Engine:
     script: Script
     asked: list[Peer] = field(default_factory=list)
     probe_status: str = "200 OK"
+    metrics: bytes = b""
     port: int = 0
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -124,6 +125,8 @@ class Engine:
             while (peer := await read_request(reader, writer)) is not None:
                 if peer.line.startswith(_PROBES):
                     body = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
+                    if peer.line.startswith("GET /metrics "):
+                        body = self.metrics
                     await peer.send(json_answer(body, self.probe_status))
                     continue
                 self.asked.append(peer)

@@ -1,5 +1,6 @@
 """What engines say of their load in their metrics, as captured from them and as scripted."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.reported import NOTHING, Reported, reported, take_in
+from gateway.spec import EngineSpec, FleetSpec, HealthSpec
 from routing.types import EngineLoad
+from tests.support import FINISH, TOKEN, Engine, ask, post, running, streams
+from tests.support_shared import run
 
 VLLM = b"""# TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="m"} 3.0
@@ -76,3 +80,34 @@ def test_sizes_stay_known_and_what_is_no_longer_said_does_not() -> None:
     take_in(load, NOTHING)
     assert (load.running, load.queued, load.kv_usage) == (None, None, None)
     assert (load.kv_tokens, load.block_tokens) == (64_000, 32)
+
+
+def test_an_engine_whose_cache_is_full_gets_less_once_it_has_said_so() -> None:
+    async def test() -> None:
+        engines = [Engine(streams(TOKEN, FINISH)) for _ in range(2)]
+        for engine in engines:
+            await engine.start()
+        specs = tuple(EngineSpec(n, engine.url, kind="vllm") for n, engine in enumerate(engines))
+        fleet = FleetSpec(None, (), True, specs, "prefix_cost", health=HealthSpec(probe_every_s=0.1))
+        async with running(*engines, fleets=[fleet]) as gateway:
+            n = 0
+
+            async def asked() -> list[int]:
+                nonlocal n
+                n, before = n + 1, [len(engine.asked) for engine in engines]
+                body = b'{"model":"m","stream":true,"prompt":"Question %d?"}' % n
+                assert (await ask(gateway.port, post(body, "/v1/completions"))).is_whole
+                return [len(engine.asked) - had for engine, had in zip(engines, before, strict=True)]
+
+            for _ in range(40):  # enough to be learned from, a second later
+                await asked()
+            assert all(len(engine.asked) > 8 for engine in engines)
+            engines[0].metrics = b"vllm:kv_cache_usage_perc 0.95\n"
+            engines[1].metrics = b"vllm:kv_cache_usage_perc 0.1\n"
+            in_a_row = 0
+            async with asyncio.timeout(30):
+                while in_a_row < 20:
+                    in_a_row = in_a_row + 1 if await asked() == [0, 1] else 0
+                    await asyncio.sleep(0.02)
+
+    run(test())
