@@ -17,6 +17,12 @@ from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told
 _WHOLE_BYTES: Final = 32 << 10
 _OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 _USAGE: Final = b'"usage":{'
+_PROMPT: Final = b'"prompt_tokens":'
+_COMPLETION: Final = b'"completion_tokens":'
+_CACHED: Final = b'"cached_tokens":'
+_CACHED_NAME: Final = b"cache"
+_DIGITS: Final = 12
+_BEHIND: Final = b",}"
 _FLAT: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens|generated_tokens)"\s*:\s*(\d+)')
 
 
@@ -116,10 +122,36 @@ def _at_end(tail: bytes) -> Usage | None:
     rest = tail[end + 1 :]
     if end < 0 or rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0:
         return None
+    prompt = _number(tail, _PROMPT, at, end)
+    completion = _number(tail, _COMPLETION, at, end)
+    if prompt >= 0 and completion >= 0:
+        cached = _number(tail, _CACHED, at, end)
+        if cached >= 0:
+            return Usage(prompt, cached, completion)
+        if tail.find(_CACHED_NAME, at, end) < 0:
+            return Usage(prompt, None, completion)
     try:
         return _said(decode_told(tail[at : end + 1]))
     except _ERRORS:
         return None
+
+
+def _number(tail: bytes, name: bytes, start: int, end: int) -> int:
+    """The whole number that stands behind `name` in this part; -1 where none does."""
+    at = tail.find(name, start, end)
+    if at < 0:
+        return -1
+    at += len(name)
+    begun, number = at, 0
+    while at < end and at - begun < _DIGITS:
+        digit = tail[at] - 48
+        if not 0 <= digit <= 9:
+            break
+        number = number * 10 + digit
+        at += 1
+    if at == begun or tail[at] not in _BEHIND:
+        return -1
+    return number
 
 
 def _in_document(tail: bytes) -> Usage | None:

@@ -1,6 +1,8 @@
 """Token counts out of an answer's end: every API of every engine, wherever it is cut; never invented."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -145,3 +147,27 @@ def test_counts_are_added_to_the_fleets_own_and_missing_ones_make_none() -> None
         ("completion_tokens", "llama"): 7,
         ("cached_tokens", "llama"): 1,
     }
+
+
+COUNTS = st.one_of(st.integers(0, 1 << 30), st.none(), st.floats(0, 1e6), st.just("7"))
+DETAILS = st.none() | st.fixed_dictionaries({}, optional={"cached_tokens": COUNTS, "audio_tokens": COUNTS})
+
+
+@given(
+    told=st.fixed_dictionaries(
+        {"prompt_tokens": COUNTS, "completion_tokens": COUNTS},
+        optional={
+            "total_tokens": COUNTS,
+            "cached_tokens": COUNTS,
+            "prompt_tokens_details": DETAILS,
+            "completion_tokens_details": DETAILS,
+        },
+    ),
+    after=st.dictionaries(st.sampled_from(["id", "model", "x"]), COUNTS | st.just({"y": [1]})),
+)
+def test_counts_at_the_end_are_read_alike_at_a_glance_and_by_decoding(
+    told: dict[str, Any], after: dict[str, Any]
+) -> None:
+    given = {"choices": [{"text": "a}"}], "usage": told, **after}
+    tight, loose = json.dumps(given, separators=(",", ":")), json.dumps(given, separators=(" , ", " : "))
+    assert usage([tight.encode()], False) == usage([loose.encode()], False)
