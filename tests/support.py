@@ -14,6 +14,7 @@ from structlog.testing import LogCapture
 
 from gateway.admission.desk import create_table
 from gateway.admission.table import Table
+from gateway.bridge.asker import USER_AGENT
 from gateway.line import Done
 from gateway.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
@@ -97,6 +98,7 @@ class Engine:
     asked: list[Peer] = field(default_factory=list)
     probe_status: str = "200 OK"
     metrics: bytes = b""
+    teaches: bool = False  # the script also answers what the gateway asks to learn prompts' tokens by
     port: int = 0
     _server: asyncio.Server | None = None
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -128,6 +130,9 @@ class Engine:
                     if peer.line.startswith("GET /metrics "):
                         body = self.metrics
                     await peer.send(json_answer(body, self.probe_status))
+                    continue
+                if not self.teaches and any(value == USER_AGENT for _, value in peer.headers):
+                    await peer.send(json_answer(b"{}", "404 Not Found"))
                     continue
                 self.asked.append(peer)
                 await self.script(peer)

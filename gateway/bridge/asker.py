@@ -16,6 +16,8 @@ _TIMEOUT_S = 10.0
 _MOST_BYTES = 8 << 20
 _TOKENIZE = ("/tokenize", "/v1/tokenize")
 _RENDER = "/render"
+USER_AGENT = "shadowlane-lessons"
+"""By this an engine's log tells what was asked to learn by from what clients asked."""
 _REFUSED = frozenset({401, 403, 404, 405, 501})
 
 
@@ -137,7 +139,9 @@ class Asker:
         place, url = self.place, self.place.url.rstrip("/")
         is_unix = url.startswith("unix://")
         if self._session is None:
-            headers = {} if place.api_key is None else {"authorization": f"Bearer {place.api_key}"}
+            headers = {"user-agent": USER_AGENT}
+            if place.api_key is not None:
+                headers["authorization"] = f"Bearer {place.api_key}"
             connector: aiohttp.BaseConnector
             if is_unix:
                 connector = aiohttp.UnixConnector(url.removeprefix("unix://"), limit=1)

@@ -130,7 +130,7 @@ def scripted(ids_of: Callable[[str, dict[str, Any]], list[int] | None]) -> Engin
         else:
             await peer.send(json_answer(json.dumps({"tokens": ids}).encode()))
 
-    return Engine(script)
+    return Engine(script, teaches=True)
 
 
 def written(messages: list[dict[str, Any]]) -> list[int]:
@@ -261,7 +261,7 @@ async def test_what_tokenize_does_not_take_is_asked_of_render_where_that_is_offe
             return
         await peer.send(json_answer(json.dumps(answer).encode()))
 
-    engine = Engine(script)
+    engine = Engine(script, teaches=True)
     await engine.start()
     async with schooling() as there:
         worker = await there.worker(engine.url)
