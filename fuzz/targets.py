@@ -20,7 +20,7 @@ from routing import prompt
 from tests.wire.reading import Refused, Said, answer_or_none, read_all
 from wire.exchange import Ending
 from wire.handshake import Handshake
-from wire.response import MalformedAnswer
+from wire.response import MalformedAnswer, ResponseHead
 from wire.stateless import STATELESS
 
 Target = Callable[[bytes], None]
@@ -200,13 +200,20 @@ def _shaken(data: bytes, cuts: list[int]) -> object:
             left = left[len(piece) :]
             if handshake.switched is not None:
                 assert b"upgrade" in handshake.switched.names
-                return handshake.switched, handshake.rest + left
+                return _told(handshake.switched), handshake.rest + left
             if handshake.complete:
-                return handshake.refused, handshake.body
+                return _told(handshake.refused), handshake.body
     except MalformedAnswer:
         return None
     handshake.eof()
-    return handshake.refused, handshake.body, handshake.complete
+    return _told(handshake.refused), handshake.body, handshake.complete
+
+
+def _told(head: ResponseHead | None) -> object:
+    """What a head says, to be compared."""
+    if head is None:
+        return None
+    return head.status, head.reason, head.headers, head.content_length, head.chunked, head.keep_alive
 
 
 def queries(data: bytes) -> None:

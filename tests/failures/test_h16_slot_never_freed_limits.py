@@ -107,8 +107,8 @@ class Most:
 def test_h16_slot_never_freed_with_limits_however_the_engine_ends() -> None:
     async def test() -> None:
         fleet = [Engine(by_number), Engine(by_number)]
-        async with running(*fleet, **await limited(*fleet)) as gateway:  # type: ignore[arg-type]
-            most = Most(gateway)
+        async with running(*fleet, **await limited(*fleet, room=8)) as gateway:  # type: ignore[arg-type]
+            most = Most(gateway, room=8)
             bodies = [body for body in REQUESTS.values() for _ in range(2)]
             got = await at_once(
                 (ask(gateway.port, numbered(n, body), 60) for body in bodies for n in range(len(ENGINES))), 50

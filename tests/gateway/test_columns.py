@@ -20,8 +20,10 @@ def test_whatever_comes_and_goes_no_column_has_two_meanings(
         int, tuple[str | None, str]
     ] = {}  # by a worker that has not heard, or for a request that runs
     held: dict[tuple[str | None, str], int] = {}
+    heard: set[int] = set()  # columns of which every worker knows that they were left
     for wanted, all_hear, busy_now in steps:
         busy = busy_now
+        meant = {c: place for c, place in meant.items() if c in busy or c not in heard}
         try:
             proposed = columns.proposed(wanted)
         except NoColumnLeftError:
@@ -34,9 +36,10 @@ def test_whatever_comes_and_goes_no_column_has_two_meanings(
         columns.hold(proposed)
         held = proposed
         meant.update({column: place for place, column in proposed.items()})
+        heard -= set(proposed.values())
         if all_hear:
             columns.all_heard()
-            meant = {c: place for c, place in meant.items() if held.get(place) == c or c in busy}
+            heard |= {c for c, place in meant.items() if held.get(place) != c}
 
 
 def test_a_proposal_changes_nothing() -> None:
