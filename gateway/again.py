@@ -17,20 +17,26 @@ class Again:
     The relay is an argument: who kept it would keep it until the next collection, for it keeps this.
     """
 
-    __slots__ = ("_delay_s", "_service", "_timer", "made")
+    __slots__ = ("_delay_s", "_service", "_timer", "busy", "made")
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._delay_s = 0.0
         self._timer: TimerHandle | None = None
+        self.busy: tuple[int, ...] = ()  # the engine that said last that it has no room
         self.made = 0
 
-    def may(self, why: str, at_ns: int, retry_after: bytes, *, another: bool) -> bool:
+    def may(
+        self, why: str, at_ns: int, retry_after: bytes, engine: tuple[int, ...], *, another: bool
+    ) -> bool:
         """Whether to send it again after an attempt that failed at `at_ns`; see `gateway.retry`.
 
-        `retry_after` is the engine's field, if any.  The time to wait is drawn here, for `go`.
+        `engine` is the one whose attempt failed, `retry_after` its field, if any.  The time to wait is drawn
+        here, for `go`.
         """
         service = self._service
+        if why == "status_429":
+            self.busy = engine
         if self.made >= service.limits.retries:
             return False
         delay_s = service.retries.next_delay_s(
@@ -70,3 +76,8 @@ class Again:
         self._timer = None
         self._service.waiting.discard(relay)
         relay.dispatch()
+
+
+def another_is_busy(again: Again | None, engine: int) -> bool:
+    """Whether an engine other than this one said that it has no room."""
+    return again is not None and again.busy not in ((), (engine,))

@@ -15,8 +15,14 @@ _WHY: Final = {
 }
 
 
-def failure(ending: Ending, what: Outcome, fleet: Fleet | None) -> Refused:
-    """The gateway's answer to a request whose exchange ended so; `fleet` is the one that was asked."""
+def failure(ending: Ending, what: Outcome, fleet: Fleet | None, *, busy: bool = False) -> Refused:
+    """The gateway's answer to a request whose exchange ended so; `fleet` is the one that was asked.
+
+    `busy`: an engine asked before had no room.  Where the last one was not there, that is what to know.
+    """
+    if ending is Ending.REFUSED and busy:
+        message = "one engine has no room now, and no other could be reached; try again in a moment"
+        return Refused(429, message, ending.value, kind="upstream_busy", what=what, retry_after_s=1)
     if ending is Ending.REFUSED and fleet is not None and not fleet.is_up:
         return unavailable(fleet, what)
     status = _STATUS.get(ending, 502)

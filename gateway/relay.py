@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from gateway import access_line, copying, outgoing, question, turnstile
 from gateway.admission.ticket import Ticket
-from gateway.again import Again
+from gateway.again import Again, another_is_busy
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
@@ -298,7 +298,7 @@ class Relay:
             again = self._again = Again(self._service)
         without = self.tried if self.ticket is None else (*self.tried, *self.ticket.full())
         another = self.fleet.has_other(without)
-        if not again.may(why, at_ns, retry_after, another=another):
+        if not again.may(why, at_ns, retry_after, self.tried[-1:], another=another):
             return False
         if not another:
             self.tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
@@ -355,7 +355,7 @@ class Relay:
         self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
-            said = failure(ending, what, self.fleet)
+            said = failure(ending, what, self.fleet, busy=another_is_busy(self._again, attempt.engine.id))
             if self.reply.head_sent:
                 self.reply.cut(said.message)
             else:

@@ -78,6 +78,22 @@ def test_a_request_is_sent_again_so_many_times_at_most(retries: int) -> None:
     run(test())
 
 
+def test_where_one_engine_has_no_room_and_the_other_is_not_there_the_client_hears_of_the_room() -> None:
+    async def test() -> None:
+        full, gone = Engine(answers(busy(None))), Engine(GOOD)
+        async with running(full, gone, policy="round_robin") as gateway:
+            await gone.stop()
+            said: list[bytes] = []
+            for _ in range(2):  # one begins with either
+                answer = await ask(gateway.port, post())
+                assert answer.status == 429, answer.raw
+                said.append(answer.text)
+            assert len(full.asked) == 2 and any(b"no other could be reached" in one for one in said)
+            assert not any(gateway.loads.totals(0)) and not any(gateway.loads.totals(1))
+
+    run(test())
+
+
 def test_after_a_refused_connection_the_next_engine_is_asked_at_once_and_nobody_waits() -> None:
     async def test() -> None:
         gone, good = Engine(GOOD), Engine(GOOD)
