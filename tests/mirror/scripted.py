@@ -68,6 +68,8 @@ async def reset(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.write(SSE_HEAD + chunk(b"data: {}\n\n") * 2)
     await writer.drain()
     await asyncio.sleep(0.05)
+    if writer.transport.is_closing():  # the other side was first: there is no socket any more
+        raise ConnectionResetError
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     writer.transport.abort()
     raise ConnectionResetError
@@ -139,7 +141,10 @@ async def engine(script: Script) -> AsyncIterator[Engine]:
                 try:
                     await script(request, writer)
                     running.finished += 1
-                except OSError:
+                except (OSError, RuntimeError) as failure:
+                    # uvloop's word for writing to a connection that the other side has ended
+                    if isinstance(failure, RuntimeError) and not writer.transport.is_closing():
+                        raise
                     running.left_early += 1
                     return
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
