@@ -27,15 +27,22 @@ class Again:
         self.made = 0
 
     def may(
-        self, why: str, at_ns: int, retry_after: bytes, engine: tuple[int, ...], *, another: bool
+        self,
+        why: str,
+        at_ns: int,
+        retry_after: bytes,
+        engine: tuple[int, ...],
+        *,
+        another: bool,
+        full: bool = False,
     ) -> bool:
         """Whether to send it again after an attempt that failed at `at_ns`; see `gateway.retry`.
 
-        `engine` is the one whose attempt failed, `retry_after` its field, if any.  The time to wait is drawn
-        here, for `go`.
+        `engine` is the one whose attempt failed, `retry_after` its field, if any; `full`: it said that it has
+        no room.  The time to wait is drawn here, for `go`.
         """
         service = self._service
-        if why == "status_429":
+        if full:
             self.busy = engine
         if self.made >= service.limits.retries:
             return False

@@ -125,7 +125,7 @@ class Attempt:
             self.engine.erred(f"it answered {status}", at_ns)
         if status in _RETRIED_STATUS and (relay.ask.is_stateless or status in _NOT_TAKEN_STATUS):
             why = "status_429" if status == 429 else "status_5xx"
-            if relay.may_try_another(why, at_ns, response.field(b"retry-after")):
+            if relay.may_try_another(why, at_ns, response.field(b"retry-after"), full=status == 429):
                 self._give_way(why)
                 return
         self._is_events = response.is_events
@@ -181,7 +181,7 @@ class Attempt:
             if (
                 seen.error_code in _RETRIED_STATUS
                 and relay.ask.is_stateless
-                and relay.may_try_another("error_event", self.last_ns)
+                and relay.may_try_another("error_event", self.last_ns, full=seen.error_code == 429)
             ):
                 self._give_way("error_event")
                 return

@@ -280,10 +280,11 @@ class Relay:
 
     # What attempts tell
 
-    def may_try_another(self, why: str, at_ns: int, retry_after: bytes = b"") -> bool:
+    def may_try_another(self, why: str, at_ns: int, retry_after: bytes = b"", *, full: bool = False) -> bool:
         """Whether a failed attempt may be followed by another: on an engine not tried yet, as a rule.
 
-        Where all were tried, one that said when to come back (`retry_after`) may be asked once more then.
+        Where all were tried, one that said when to come back (`retry_after`) may be asked once more then;
+        `full`: it has no room.
         """
         assert self.fleet is not None
         if (
@@ -293,12 +294,10 @@ class Relay:
             or (self._passing is not None and self._passing.is_taken)
         ):
             return False
-        again = self._again
-        if again is None:
-            again = self._again = Again(self._service)
+        again = self._again = self._again or Again(self._service)
         without = self.tried if self.ticket is None else (*self.tried, *self.ticket.full())
         another = self.fleet.has_other(without)
-        if not again.may(why, at_ns, retry_after, self.tried[-1:], another=another):
+        if not again.may(why, at_ns, retry_after, self.tried[-1:], another=another, full=full):
             return False
         if not another:
             self.tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()

@@ -78,9 +78,13 @@ def test_a_request_is_sent_again_so_many_times_at_most(retries: int) -> None:
     run(test())
 
 
-def test_where_one_engine_has_no_room_and_the_other_is_not_there_the_client_hears_of_the_room() -> None:
+@pytest.mark.parametrize("says_so", ["by status", "inside a 200"])
+def test_where_one_engine_has_no_room_and_the_other_is_not_there_the_client_hears_of_the_room(
+    says_so: str,
+) -> None:
     async def test() -> None:
-        full, gone = Engine(answers(busy(None))), Engine(GOOD)
+        event = streams('{"error":{"code":429,"message":"the queue is full"}}')
+        full, gone = Engine(answers(busy(None)) if says_so == "by status" else event), Engine(GOOD)
         async with running(full, gone, policy="round_robin") as gateway:
             assert (await ask(gateway.port, post())).status == 200  # by the second: the first's turn is next
             await gone.stop()
