@@ -24,7 +24,7 @@ _U64: Final = (1 << 64) - 1
 _MAGIC, _VERSION, _GENERATION, _BITS, _MASK_WORDS, _FACTOR, _BEAT, _ROWS = range(8)
 # A row's words.
 _ENGINE, _RANK, _STATE, _BLOCK_SIZE, _GHOSTS, _HELD, _BEGUN = range(7)
-_LOAD: Final = 8
+_LOAD, _LOAD_WORDS = 8, 6
 
 
 class State(IntEnum):
@@ -69,8 +69,7 @@ class Place(Struct, frozen=True, gc=False):
 class Load(Struct, frozen=True, gc=False):
     """What an engine's rank last said of its load.  `at_ns` is when it was heard, by CLOCK_MONOTONIC.
 
-    `prefill_tokens` wait uncached to be computed; `used_tokens` of `most_tokens` are in the KV cache;
-    `computed_tokens` is a counter of uncached prompt tokens computed, `busy_us` of the time it took.
+    `prefill_tokens` wait uncached to be computed; `used_tokens` of `most_tokens` are in the KV cache.
     """
 
     at_ns: int
@@ -79,8 +78,6 @@ class Load(Struct, frozen=True, gc=False):
     used_tokens: int
     most_tokens: int
     prefill_tokens: int
-    computed_tokens: int = 0
-    busy_us: int = 0
 
 
 class Board:
@@ -123,7 +120,7 @@ class Board:
     def load(self, number: int) -> Load | None:
         """What a publisher's engine said of its load; None: nothing yet."""
         at = HEAD_WORDS + number * ROW_WORDS + _LOAD
-        said = self._words[at : at + 8].tolist()
+        said = self._words[at : at + _LOAD_WORDS].tolist()
         return Load(*said) if said[0] else None
 
     # What the writer says
@@ -169,8 +166,7 @@ class Board:
     def say_load(self, number: int, load: Load) -> None:
         """A publisher's engine said this of its load."""
         values = (
-            load.at_ns, load.running, load.queued, load.used_tokens, load.most_tokens,
-            load.prefill_tokens, load.computed_tokens, load.busy_us,
+            load.at_ns, load.running, load.queued, load.used_tokens, load.most_tokens, load.prefill_tokens
         )  # fmt: skip
         self._fill(HEAD_WORDS + number * ROW_WORDS + _LOAD, values)
 

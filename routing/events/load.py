@@ -7,8 +7,8 @@ import msgspec
 
 from routing.events.board import Load
 
-# The fields behind the tag; newer ones are behind these and may be missing.
-_RUNNING, _QUEUED, _USED, _MOST, _RANK, _UNCACHED, _TOTAL, _MOST_RUNNING, _COMPUTED, _BUSY_US = range(1, 11)
+# The fields behind the tag, as far as they are of use; newer ones may be missing.
+_RUNNING, _QUEUED, _USED, _MOST, _RANK, _UNCACHED = range(1, 7)
 _HIGHEST: Final = (1 << 63) - 1
 
 
@@ -25,8 +25,7 @@ def load(payload: bytes, at_ns: int) -> Load | None:
         return None
     running, queued, used, most = (number or 0 for number in numbers)
     uncached = _number(said, _UNCACHED)
-    computed, busy = _number(said, _COMPUTED), _number(said, _BUSY_US)
-    return Load(at_ns, running, queued, used, most, uncached or 0, computed or 0, busy or 0)
+    return Load(at_ns, running, queued, used, most, uncached or 0)
 
 
 def _number(said: Sequence[object], at: int) -> int | None:

@@ -221,6 +221,4 @@ def _sum(loads: Sequence[Load]) -> Load:
         sum(one.used_tokens for one in loads),
         sum(one.most_tokens for one in loads),
         sum(one.prefill_tokens for one in loads),
-        sum(one.computed_tokens for one in loads),
-        sum(one.busy_us for one in loads),
     )
