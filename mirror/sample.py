@@ -82,16 +82,24 @@ class Sampler:
             raise ValueError(f"rate must be between 0 and 1, got {rate}")
         # blake2b takes keys of up to 64 bytes; a longer salt is hashed down to one.
         self._key = salt if len(salt) <= 64 else hashlib.blake2b(salt).digest()
-        self._below = round(rate * (1 << 64))
+        self._below = self._most_below = round(rate * (1 << 64))
         self._remember = remember
         self._sees_all = sees_all
         self._open: OrderedDict[int, None] = OrderedDict()
         self._shed: OrderedDict[int, None] = OrderedDict()
 
+    def renew(self, rate: float) -> None:
+        """Take this share of the conversations that begin from now on; those that run go on."""
+        self._below = round(min(max(rate, 0.0), 1.0) * (1 << 64))
+        self._most_below = max(self._most_below, self._below)
+
+    @property
+    def rate(self) -> float:
+        """The share of the conversations that begin now."""
+        return self._below / (1 << 64)
+
     def admits(self, root: int, turns: int) -> bool:
         """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
-        if not self._chosen(root):
-            return False
         if root in self._shed:
             self._shed.move_to_end(root)
             return False
@@ -99,7 +107,10 @@ class Sampler:
             self._open.move_to_end(root)
             return True
         if turns > 0:
-            return not self._sees_all
+            # One that began elsewhere may have done so when the share was larger: the shadow process knows.
+            return not self._sees_all and self._place(root) < self._most_below
+        if self._place(root) >= self._below:
+            return False
         self._open[root] = None
         if len(self._open) > self._remember:
             self._open.popitem(last=False)
@@ -113,13 +124,27 @@ class Sampler:
         if len(self._shed) > self._remember:
             self._shed.popitem(last=False)
 
-    def _chosen(self, root: int) -> bool:
-        return self.falls_in((root & _MASK).to_bytes(8, "little"))
-
     def falls_in(self, name: bytes) -> bool:
         """Whether what has this name is part of the share; every name is so with the same probability."""
         digest = hashlib.blake2b(name, digest_size=8, key=self._key).digest()
         return int.from_bytes(digest, "little") < self._below
+
+    def _place(self, root: int) -> int:
+        name = (root & _MASK).to_bytes(8, "little")
+        return int.from_bytes(hashlib.blake2b(name, digest_size=8, key=self._key).digest(), "little")
+
+
+def copies_of(salt: bytes, root: int, times: float) -> int:
+    """How often a conversation is sent so that all are sent `times` on average; at least once.
+
+    The same for all its turns, as a keyed hash of its root decides who is sent once more.
+    """
+    whole = max(1, int(times))
+    if times <= whole:
+        return whole
+    name = (root & _MASK).to_bytes(8, "little")
+    digest = hashlib.blake2b(name, digest_size=8, key=salt[:64], person=b"once more").digest()
+    return whole + (int.from_bytes(digest, "little") < round((times - whole) * (1 << 64)))
 
 
 def _bare(path: str) -> str:

@@ -50,3 +50,50 @@ def test_memory_is_bounded() -> None:
     late = [admission.refusal(root, 1, phase=Phase(), inflight=0, room=True) for root in (14, 16, 18)]
     assert late == [None, None, None]
     assert admission.refusal(0, 1, phase=Phase(), inflight=0, room=True) == "joined_late"
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_a_turn_whose_predecessor_never_came_is_not_taken_nor_what_follows_it(turns: list[int]) -> None:
+    """A worker that dropped a turn tells nobody which conversation it was of: the next turn tells it."""
+    admission = Admission(max_inflight=9)
+    taken: set[int] = set()
+    for turn in turns:
+        reason = admission.refusal(8, turn, phase=Phase("live"), inflight=0, room=True)
+        if reason is None:
+            taken.add(turn)
+            assert taken == set(range(max(taken) + 1))
+        else:
+            assert reason in ("joined_late", "turn_missing")
+            taken = set()
+
+
+def test_under_load_no_conversation_begins_while_those_that_run_go_on() -> None:
+    admission, live = Admission(max_inflight=8), Phase("live")
+    assert admission.refusal(1, 0, phase=live, inflight=5, room=True) is None
+    assert admission.refusal(2, 0, phase=live, inflight=6, room=True) == "overload"
+    assert admission.refusal(1, 1, phase=live, inflight=7, room=True) is None
+    assert admission.refusal(1, 2, phase=live, inflight=8, room=True) == "overload"
+    assert admission.refusal(1, 3, phase=live, inflight=0, room=True) == "overload"
+
+
+def test_how_often_a_conversation_is_sent_is_fixed_at_its_beginning() -> None:
+    admission, live = Admission(max_inflight=8), Phase("live")
+    for turn, copies in enumerate((2, 1, 3)):
+        assert admission.refusal(1, turn, phase=live, inflight=0, room=True, copies=copies) is None
+        assert admission.copies(1) == 2
+    admission.lost(1, "unsendable")
+    assert admission.refusal(1, 0, phase=live, inflight=0, room=True, copies=3) is None
+    assert admission.copies(1) == 3
+
+
+def test_of_two_conversations_that_begin_alike_neither_cuts_the_other() -> None:
+    admission, live = Admission(max_inflight=8), Phase("live")
+    for turn in (0, 1, 2, 0, 3, 1):
+        assert admission.refusal(1, turn, phase=live, inflight=0, room=True) is None
+
+
+def test_a_conversation_of_which_a_turn_could_not_be_sent_is_closed() -> None:
+    admission, live = Admission(max_inflight=8), Phase("live")
+    assert admission.refusal(1, 0, phase=live, inflight=0, room=True) is None
+    admission.lost(1, "unsendable")
+    assert admission.refusal(1, 1, phase=live, inflight=0, room=True) == "unsendable"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.headers import copy_headers, is_copy
-from mirror.sample import Sampler, copyable, is_stateful
+from mirror.sample import Sampler, copies_of, copyable, is_stateful
 
 roots = st.integers(min_value=-(1 << 63), max_value=(1 << 64) - 1)
 turns = st.integers(min_value=0, max_value=5)
@@ -63,6 +63,46 @@ def test_the_share_is_the_rate_and_salts_choose_independently() -> None:
     assert abs(len(a) / len(some) - 0.3) < 0.015
     assert abs(len(a & b) / len(some) - 0.09) < 0.01
     assert abs(sum(root & 1 for root in a) / len(a) - 0.5) < 0.03
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), roots, turns), max_size=40), st.booleans())
+def test_a_share_that_changes_cuts_no_conversation_that_runs_and_joins_none_late(
+    seen: list[tuple[float, int, int]], sees_all: bool
+) -> None:
+    sampler = Sampler(b"salt", 0.5, sees_all=sees_all)
+    opened: set[int] = set()
+    for rate, root, turn in seen:
+        sampler.renew(rate)
+        admitted = sampler.admits(root, turn)
+        if root in opened:
+            assert admitted
+        elif turn > 0 and sees_all:
+            assert not admitted
+        if admitted and turn == 0:
+            opened.add(root)
+
+
+def test_a_larger_share_holds_the_smaller_one() -> None:
+    rng = Random(3)
+    some = [rng.getrandbits(64) for _ in range(5_000)]
+    sampler = Sampler(b"salt", 0.2)
+    before = {root for root in some if sampler.admits(root, 0)}
+    sampler.renew(0.4)
+    after = {root for root in some if sampler.admits(root, 0)}
+    assert before < after and abs(len(after) / len(some) - 0.4) < 0.03
+
+
+@given(roots, st.floats(1, 5))
+def test_amplified_conversations_are_sent_a_whole_number_of_times_nearest_to_the_rate(
+    root: int, times: float
+) -> None:
+    assert int(times) <= copies_of(b"salt", root, times) <= int(times) + 1
+
+
+def test_amplification_is_met_on_average() -> None:
+    rng = Random(5)
+    sent = [copies_of(b"salt", rng.getrandbits(64), 2.3) for _ in range(20_000)]
+    assert abs(sum(sent) / len(sent) - 2.3) < 0.02
 
 
 @given(st.integers(1, 20), st.lists(roots, max_size=100))
