@@ -8,10 +8,10 @@ tokens is taken as `itl_s + itl_s_per_request * batch`.
 
 The curves are the fleet's, and each engine has a factor on its prefill and one on its decode: most fleets are
 of one kind of engine, a curve needs more samples than one engine has, and what looks like a difference of
-equal engines would draw traffic to one of them. Lines are Tukey's resistant ones, through the medians of the
-outer thirds, and factors are medians: one hiccup moves nothing. Prefill is learned from prompts that met
-nobody's prompt, as long as there are enough of those; decoding along its lower edge, for all that comes
-between makes it slower, and its slope is trusted within bounds only.
+equal engines would draw traffic to one of them. Slopes are repeated medians and factors medians: as long as
+three quarters of the answers tell of the engine, whatever the others say moves little. Prefill is learned
+from prompts that met nobody's prompt, as long as there are enough of those; decoding along its lower edge,
+for all that comes between makes it slower, and its slope is trusted within bounds only.
 
 Decoding slows prefill and prefill slows decoding. So the figures are what a request meets in this traffic,
 which a choice needs, and not the engine's data sheet.
@@ -40,6 +40,7 @@ _EXPLAINED = 0.7
 _ROUNDS = 3
 _LEAST_SLOPE, _MOST_SLOPE = 1 / 64, 1 / 32
 _SPREAD = 1.5  # of the outer thirds' medians: else no slope can be told from an intercept
+_MOST_POINTS, _PARTNERS = 128, 20
 
 
 class Sample(Struct, frozen=True, gc=False):
@@ -292,14 +293,33 @@ def _factor(logarithms: Sequence[float], centre: Callable[[Sequence[float]], flo
 
 
 def _slope(xs: Sequence[float], ys: Sequence[float]) -> float | None:
-    """Tukey's: between the medians of the outer thirds by x; None where those are too close."""
+    """The median over the points of the median slope to others (Siegel's repeated median); None where all are
+    too close.
+
+    Each is compared with `_PARTNERS` others that are not its neighbours by x. It bears a quarter of answers
+    that have nothing to do with the prompt, where Tukey's line through the outer thirds was lost as soon as
+    half of one third were such.
+    """
     points = sorted(zip(xs, ys, strict=True))
-    third = max(1, len(points) // 3)
-    low, high = points[:third], points[-third:]
-    low_x, high_x = median(x for x, _ in low), median(x for x, _ in high)
+    if len(points) > _MOST_POINTS:  # as good, and this is on the loop that serves
+        points = [points[n * len(points) // _MOST_POINTS] for n in range(_MOST_POINTS)]
+    number = len(points)
+    third = max(1, number // 3)
+    low_x, high_x = median(x for x, _ in points[:third]), median(x for x, _ in points[-third:])
     if high_x <= low_x * _SPREAD or high_x <= 0.0:
         return None
-    return (median(y for _, y in high) - median(y for _, y in low)) / (high_x - low_x)
+    nearest = max(1, number // 8)
+    step = max(1, (number - 2 * nearest) // _PARTNERS)
+    found: list[float] = []
+    for place, (x, y) in enumerate(points):
+        slopes = [
+            (points[n][1] - y) / (points[n][0] - x)
+            for n in range(place + nearest - number, place - nearest + 1, step)
+            if points[n][0] != x
+        ]
+        if slopes:
+            found.append(median(slopes))
+    return median(found) if found else None
 
 
 def _within(value: float, bounds: tuple[float, float]) -> float:
