@@ -63,7 +63,7 @@ class Board:
         """A frame has come. ValueError, KeyError or TypeError when it is malformed."""
         if frame.kind == "status":
             self.roster.take(frame.body, self._now_ns())
-        elif frame.kind in ("pair", "books"):
+        elif frame.kind in ("pair", "books", "load"):
             experiment = frame.body["experiment"]
             if experiment not in self._courses:
                 self.inbox.dropped["unknown_experiment"] += 1
@@ -165,6 +165,8 @@ class Board:
             try:
                 if frame.kind == "pair":
                     course.pair(frame.body)
+                elif frame.kind == "load":
+                    course.carried(frame.body)
                 else:
                     course.books(frame.body)
             except MalformedError as error:

@@ -152,6 +152,16 @@ class Course:
         self._trial.books(**books)
         self.version += 1
 
+    def carried(self, frame: Mapping[str, Any]) -> None:
+        """Take the load of a span of time. MalformedError when the frame is not that."""
+        body = {name: frame.get(name) for name in ("span_s", "production", "arms", "rate", "matched")}
+        try:
+            self._trial.load(body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedError(errors.told(error)) from error
+        self._append("load", body)
+        self.version += 1
+
     def ranking(self) -> dict[str, Any]:
         """The ranking over all records so far. Do not change it."""
         if self._ranking is None or self._ranking[0] != self.version:

@@ -70,6 +70,9 @@ class PairRecord:
     answers: tuple[AnswerMeasure, ...]
     production: AnswerMeasure | None
     outputs: dict[str, dict[str, float]]
+    mark: str | None = None
+    duplicate: int = 0
+    production_sent_ns: int | None = None
 
     def answer(self, arm: str, twin: int = 0) -> AnswerMeasure | None:
         """The answer of one arm, None if the pair has none."""
@@ -102,6 +105,9 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
         production=None if shown is None else _measure(shown, _transcript(shown, path, received_ns)),
         outputs=_outputs(read, calibration=pair["phase"] == "calibration"),
+        mark=pair.get("mark"),
+        duplicate=pair.get("duplicate", 0),
+        production_sent_ns=pair.get("production_sent_ns"),
     )
 
 

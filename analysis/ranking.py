@@ -8,10 +8,12 @@ from analysis import checks
 from analysis.arm_figures import ArmFigures
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
+from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.metrics._choose import every_metric
+from analysis.naive import Naive
 from analysis.spec import ExperimentSpec
-from analysis.standing import candidate_order, outputs_shown, summary, verdict_shown
+from analysis.standing import candidate_order, main_verdict, outputs_shown, summary, verdict_shown
 from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
@@ -40,9 +42,11 @@ class Trial:
         self._decided: dict[tuple[str, Latency], Label] = {}
         self._pairs = 0
         self._unused = 0
+        self._marked: dict[str, int] = {}
         self._first_ns: int | None = None
         self._last_ns = 0
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
+        self._loads = Loads()
         self._begin_figures()
 
     def _begin_figures(self) -> None:
@@ -52,6 +56,7 @@ class Trial:
         self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
         self._fairness = {name: Fairness(name) for name in spec.candidates}
         self._lag = Lag()
+        self._naive = Naive()
 
     @property
     def phase(self) -> Phase:
@@ -68,6 +73,9 @@ class Trial:
         self._first_ns = record.at_ns if self._first_ns is None else min(self._first_ns, record.at_ns)
         self._last_ns = max(self._last_ns, record.at_ns)
         self._pairs += 1
+        if record.mark is not None:
+            self._marked[record.mark] = self._marked.get(record.mark, 0) + 1
+            return
         if record.phase != self.phase:
             self._unused += 1
             return
@@ -78,6 +86,7 @@ class Trial:
                 self.calibrate()
             return
         self._lag.add(record)
+        self._naive.add(record)
         for fairness in self._fairness.values():
             fairness.add(record)
         if self._windows.add(record.at_ns, self._values(record)):
@@ -98,6 +107,10 @@ class Trial:
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
         self._books = (admitted, paired, dict(sorted(dropped.items())))
+
+    def load(self, body: Mapping[str, Any]) -> None:
+        """Takes the load of a span of time; KeyError, TypeError or ValueError when it is none."""
+        self._loads.add(body)
 
     def _count_answers(self, record: PairRecord) -> None:
         if record.production is not None:
@@ -150,6 +163,7 @@ class Trial:
             "epoch": self.epoch,
             "pairs": self._pairs,
             "unused_pairs": self._unused,
+            "marked_pairs": dict(sorted(self._marked.items())),
             "windows": self._windows.units if self._windows is not None else 0,
             "window_s": calibration.window_ns / 1e9 if calibration is not None else None,
             "tau_pairs": calibration.tau_pairs if calibration is not None else None,
@@ -164,7 +178,15 @@ class Trial:
             },
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
             "checks": [check.show() for check in every_check["all"]],
-            "production": {"observed_only": True, **self._production.show()},
+            "load": self._loads.show(),
+            "dispatch": self._lag.show(),
+            "production": {
+                "observed_only": True,
+                **self._production.show(),
+                "beside": self._naive.show(
+                    {c["name"]: main_verdict(c)["label"] for c in ranked}, self._loads
+                ),
+            },
             "control": {"name": "control", **self._control.show(), "floor": self._floor()},
             "candidates": ranked,
             "decided": bool(ranked) and all(c["decided"] for c in ranked),
@@ -187,6 +209,7 @@ class Trial:
             checks.calibrated(self._calibration),
             checks.warm(self._calibration, self.spec.calibration_pairs),
             self._lag.check(),
+            self._loads.check(),
             checks.books(*self._books),
         ]
         own = {name: [f.load(), f.order(), f.cache(), f.errors()] for name, f in self._fairness.items()}

@@ -68,7 +68,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     books = ranking["books"]
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
-    lines.append("production is observed only and is not comparable with control and candidates")
+    lines.append(f"production is observed only: {ranking['production'].get('beside', {}).get('why', '')}")
     return "\n".join(lines) + "\n"
 
 

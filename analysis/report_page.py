@@ -179,7 +179,8 @@ def _latencies(ranking: Mapping[str, Any]) -> str:
         cells = [f"{_number(f.get('p50'), 1)} / {_number(f.get('p95'), 1)}" for f in figures]
         rows.append([name, str(arm["n"]), str(arm["errors"]), *cells])
     heads = ["Arm", "Answers", "Errors", *(name for _, name in ARM_METRICS)]
-    note = "Median / 95th percentile in ms. Candidates compare with control only."
+    beside = ranking["production"].get("beside", {}).get("why", "not comparable to production")
+    note = f"Median / 95th percentile in ms. Candidates compare with control only: {escape(beside)}."
     return f"<h2>Latencies</h2>{_table(heads, rows, 'Latencies', 1)}<p class=note>{note}</p>"
 
 
