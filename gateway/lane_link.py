@@ -2,27 +2,33 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import cast
 
+import msgpack
+import msgspec
+
 from gateway.spec import SamplingSpec
 from mirror.headers import copy_headers, is_copy
-from mirror.lane import LANE_DOWN, Lane, pack_copy, pack_missed, pack_served
+from mirror.lane import PAUSED, Lane, pack_copy, pack_missed, pack_served
 from mirror.sample import Sampler, copyable, is_stateful
 from routing.types import Prompt
 from wire.http1 import Headers
 
 _RECONNECT_S = 0.25
+_TAKEN_BYTES = 1 << 20  # what the shadow process has to say is small
+_Taken = dict[str, tuple[int, dict[str, int]]]
 
 
 @dataclass(slots=True)
 class Experiment:
-    """One experiment's sampler and books at this worker."""
+    """One experiment's sampler and books at this worker.  While it is `paused`, copies are only counted."""
 
     name: str
     sampler: Sampler
     lane: Lane
-    mirrored: int = 0
+    paused: bool = False
 
 
 @dataclass(slots=True)
@@ -64,6 +70,8 @@ class LaneLink(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
+        self._paused: AbstractSet[str] = frozenset()
+        self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
         self.renew(samplings)
 
     def renew(self, samplings: Sequence[SamplingSpec]) -> None:
@@ -75,13 +83,42 @@ class LaneLink(asyncio.Protocol):
         for spec in samplings:
             experiment = known.get(spec.experiment)
             if experiment is None:
-                sampler = Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
-                experiment = Experiment(spec.experiment, sampler, Lane(self._lane_bytes))
+                experiment = Experiment(spec.experiment, self._sampler(spec), Lane(self._lane_bytes))
             elif self._specs[spec.experiment] != spec:
-                experiment.sampler = Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
+                experiment.sampler = self._sampler(spec)
+            experiment.paused = spec.experiment in self._paused
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
         self._specs = {spec.experiment: spec for spec in samplings}
         self.experiments = [one for group in self._by_fleet.values() for one in group]
+
+    def _sampler(self, spec: SamplingSpec) -> Sampler:
+        return Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
+
+    def switch(self, paused: AbstractSet[str]) -> None:
+        """From now on these experiments, and no others, are paused: no copy of theirs leaves this worker.
+
+        After a pause only conversations that begin anew are copied.  While all are paused, copies that the
+        shadow process has not read are given up, for they are memory.
+        """
+        self._paused = paused
+        for experiment in self.experiments:
+            was, experiment.paused = experiment.paused, experiment.name in paused
+            if was and not experiment.paused:
+                experiment.sampler = self._sampler(self._specs[experiment.name])
+        transport = self._transport
+        if transport is not None and transport.get_write_buffer_size() and self.all_paused:
+            transport.abort()
+
+    @property
+    def all_paused(self) -> bool:
+        """Whether there are experiments and none of them is copied."""
+        return bool(self.experiments) and all(experiment.paused for experiment in self.experiments)
+
+    @property
+    def queued_bytes(self) -> int:
+        """What waits here for the shadow process."""
+        transport = self._transport
+        return self._waiting_bytes + (0 if transport is None else transport.get_write_buffer_size())
 
     # The socket
 
@@ -97,10 +134,33 @@ class LaneLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
+        self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
+
+    def data_received(self, data: bytes) -> None:
+        """The shadow process says what it has taken on this connection."""
+        try:
+            self._unpacker.feed(data)
+            for frame in self._unpacker:
+                kind, taken = msgspec.convert(frame, tuple[str, _Taken])
+                if kind == "taken":
+                    self._taken(taken)
+        except (ValueError, msgpack.UnpackException, msgspec.ValidationError):
+            if self._transport is not None:
+                self._transport.abort()
+
+    def _taken(self, taken: _Taken) -> None:
+        for experiment in self.experiments:
+            if (counts := taken.get(experiment.name)) is not None:
+                experiment.lane.heard(*counts)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """What the shadow process had not confirmed is lost; conversations that lost a turn end with it."""
         self._transport = None
-        self._flush()
+        waiting = self._waiting_copies
+        self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
+        for experiment in self.experiments:
+            if experiment.lane.parted(unwritten=waiting.count(experiment)):
+                experiment.sampler = self._sampler(self._specs[experiment.name])
 
     def tell_missed(self) -> None:
         """Write down for the shadow process what was dropped here, so that its books close."""
@@ -134,6 +194,9 @@ class LaneLink(asyncio.Protocol):
                 continue
             if is_copy(headers) or not copyable(path, stateful=is_stateful(path, body)):
                 return None
+            if experiment.paused:
+                experiment.lane.drop(PAUSED)
+                return None
             if len(body) > self._copy_bytes:
                 experiment.lane.drop("too_large")
                 sampler.shed(prompt.root)
@@ -153,7 +216,6 @@ class LaneLink(asyncio.Protocol):
             if not self._offer(experiment, frame):
                 sampler.shed(prompt.root)
                 return None
-            experiment.mirrored += 1
             return Copy(experiment, request_id, received_ns, sent_ns, [])
         return None
 
@@ -166,7 +228,7 @@ class LaneLink(asyncio.Protocol):
             return
         for experiment in self._by_fleet.get(fleet, ()):
             if experiment.sampler.falls_in(request_id):
-                experiment.lane.drop("too_large")
+                experiment.lane.drop(PAUSED if experiment.paused else "too_large")
                 return
 
     def read(self, copy: Copy, at_ns: int, body: bytes) -> None:
@@ -200,11 +262,8 @@ class LaneLink(asyncio.Protocol):
         self._offer(copy.experiment, frame, copy=False)
 
     def _offer(self, experiment: Experiment, frame: bytes, *, copy: bool = True) -> bool:
-        transport = self._transport
-        queued = self._waiting_bytes
-        if transport is not None:
-            queued += transport.get_write_buffer_size()
-        if not experiment.lane.offer(frame, queued, transport is not None, copy=copy):
+        is_up = self._transport is not None
+        if not experiment.lane.offer(frame, self.queued_bytes, is_up, copy=copy):
             return False
         if not self._waiting:
             self._loop.call_soon(self._flush)
@@ -215,13 +274,8 @@ class LaneLink(asyncio.Protocol):
         return True
 
     def _flush(self) -> None:
-        """Write what waits; copies that find nobody any more are dropped, and counted so."""
-        frames, copies = self._waiting, self._waiting_copies
-        if not frames:
-            return
+        """Write what waits."""
+        frames = self._waiting
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
-        if self._transport is not None:
+        if frames and self._transport is not None:
             self._transport.writelines(frames)
-            return
-        for experiment in copies:
-            experiment.lane.drop(LANE_DOWN)

@@ -37,7 +37,7 @@ REASONS = (
     "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
     *SKIPPED, "failed", "link_down", "link_full",
     "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
-    "lane_down", "lane_full", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
+    "lane_down", "lane_full", "lane_lost", "paused", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 
 _OF_EVENTS = (

@@ -230,7 +230,7 @@ class _Worker:
         for (experiment, reason), dropped in service.lane.dropped.items():
             counts[("lane_dropped", experiment, reason)] = dropped
         for one in service.lane.experiments:
-            counts[("mirrored", one.name)] = one.mirrored
+            counts[("mirrored", one.name)] = one.lane.taken
         for reason, n in service.access.dropped.items():
             counts[("access_log_dropped", reason)] = n
         counts[("retries_refused",)] = service.retries.refused

@@ -7,6 +7,8 @@ import msgpack
 
 LANE_FULL = "lane_full"
 LANE_DOWN = "lane_down"
+LANE_LOST = "lane_lost"
+PAUSED = "paused"
 TOO_LARGE = "too_large"
 
 
@@ -17,6 +19,10 @@ class Lane:
     never goes. The newest frame is the one dropped.  `dropped` counts copies, which the books must account
     for; a production answer that did not fit only leaves a pair without production, and is counted in
     `unserved`.
+
+    A copy that was taken is `under_way` until the shadow process says that it has it (`heard`), or is gone
+    (`parted`).  At every moment sampled = taken + under_way + the sum of dropped: `sampled` are all copies
+    this lane was ever asked about.
     """
 
     def __init__(self, limit_bytes: int, frame_bytes: int | None = None) -> None:
@@ -25,6 +31,26 @@ class Lane:
         self._dropped: Counter[str] = Counter()
         self._unserved: Counter[str] = Counter()
         self._told: Counter[str] = Counter()
+        self._known: Counter[str] = Counter()  # of what was told: what the shadow processes have confirmed
+        self._known_before: Counter[str] = Counter()  # of it, by connections that are gone
+        self._written = 0  # copies, on this connection
+        self._taken_here = 0
+        self._taken_before = 0
+
+    @property
+    def taken(self) -> int:
+        """Copies that a shadow process has confirmed."""
+        return self._taken_before + self._taken_here
+
+    @property
+    def under_way(self) -> int:
+        """Copies that were taken and not confirmed yet."""
+        return self._written - self._taken_here
+
+    @property
+    def sampled(self) -> int:
+        """Copies offered or dropped since the start."""
+        return self.taken + self.under_way + self._dropped.total()
 
     @property
     def dropped(self) -> Mapping[str, int]:
@@ -44,6 +70,7 @@ class Lane:
         """
         reason = self._refusal(len(frame), queued_bytes, connected)
         if reason is None:
+            self._written += copy
             return True
         (self._dropped if copy else self._unserved)[reason] += 1
         return False
@@ -53,7 +80,7 @@ class Lane:
         self._dropped[reason] += n
 
     def missed(self) -> dict[str, int]:
-        """Drops not told to the shadow process yet, by reason; each is given out once.
+        """Drops not told to the shadow process yet, by reason; each is given out once a connection.
 
         To be written as "missed" frames whenever the lane is up.
         """
@@ -62,6 +89,28 @@ class Lane:
         }
         self._told.update(fresh)
         return fresh
+
+    def heard(self, copies: int, missed: Mapping[str, int]) -> None:
+        """The shadow process has taken so many copies and, by reason, drops, since this connection began."""
+        self._taken_here = max(self._taken_here, min(copies, self._written))
+        for reason, n in missed.items():
+            self._known[reason] = min(self._told[reason], self._known_before[reason] + n)
+
+    def parted(self, unwritten: int = 0) -> int:
+        """The connection is gone: what was not confirmed on it is lost, and counted; how many copies.
+
+        `unwritten` of them were never written, and count as the lane's being down.  Drops that were told and
+        not confirmed are told again.
+        """
+        lost = self.under_way
+        self._taken_before += self._taken_here
+        self._written = self._taken_here = 0
+        self._told, self._known_before = Counter(self._known), Counter(self._known)
+        unwritten = min(unwritten, lost)
+        for reason, n in ((LANE_DOWN, unwritten), (LANE_LOST, lost - unwritten)):
+            if n:
+                self._dropped[reason] += n
+        return lost
 
     def _refusal(self, size: int, queued_bytes: int, connected: bool) -> str | None:
         if size > self._frame:
@@ -140,6 +189,11 @@ def pack_served(
 def pack_missed(experiment: str, reason: str, n: int) -> bytes:
     """Copies the worker dropped, so that the books of the shadow process close."""
     return _pack("missed", {"experiment": experiment, "reason": reason, "n": n})
+
+
+def pack_taken(counts: Mapping[str, tuple[int, Mapping[str, int]]]) -> bytes:
+    """What the shadow process has taken on one connection: {experiment: (copies, drops by reason)}."""
+    return _pack("taken", dict(counts))
 
 
 def _pack(kind: str, fields: dict[str, object]) -> bytes:

@@ -144,7 +144,7 @@ class Shadow:
         while loop.time() < deadline and any(map(self._unfinished, comparisons)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         if last:
-            self.inlet.close()
+            await self.inlet.end()
         for comparison in comparisons:
             if not last:
                 self._ended[comparison.experiment.name] = comparison.phase.epoch
@@ -211,6 +211,7 @@ class Shadow:
                 comparison.tick()
             if self.observations.connected:
                 self._report()
+            self.inlet.confirm()
 
     def _report(self) -> None:
         for comparison in self.comparisons.values():
