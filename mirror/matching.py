@@ -1,0 +1,112 @@
+"""How loaded is the control beside one production engine, and which share of conversations makes it equal?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import exp, log
+from typing import Any
+
+from mirror.spec import CONTROL
+
+SLICE_NS = 5_000_000_000
+_REMEMBERED_S = 60.0  # how far back the means go that the share is set by
+_FIRST_S = 20.0  # nothing is set before so much was seen
+_GAIN_PER_S = 0.015  # of the logarithm of what is missing: a conversation lasts, so what is set shows late
+_STILL = 0.01  # nearer than this is near enough
+_WIDEST = 4.0  # the share may become so many times what it began with, or one such part of it
+MOST_TIMES = 8.0  # so often is one conversation sent, at most
+
+
+@dataclass(slots=True)
+class _Worker:
+    at_ns: int
+    busy_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The requests in flight over a span of time, on average: of one production engine, and of each arm.
+
+    `production` is None where no worker told.  `rate`: how often a conversation is sent, from now on.
+    """
+
+    span_s: float
+    production: float | None
+    arms: Mapping[str, float]
+    rate: float
+    matched: bool
+
+    def frame(self) -> dict[str, Any]:
+        """What the analysis process is told."""
+        return {
+            "span_s": self.span_s,
+            "production": self.production,
+            "arms": dict(self.arms),
+            "rate": self.rate,
+            "matched": self.matched,
+        }
+
+
+class Matching:
+    """Holds one experiment's load against production's; with `auto` it sets the rate so that they are equal.
+
+    The measure is the time-integral of the requests in flight, per engine: workers tell production's,
+    cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once.
+    """
+
+    def __init__(self, rate: float, *, auto: bool) -> None:
+        self.rate = rate
+        self._first = rate
+        self._auto = auto
+        self._workers: dict[int, _Worker] = {}
+        self._heard: dict[int, tuple[float, float]] = {}  # by worker: busy s of an engine, in so many s
+        self._since: tuple[int, dict[str, int]] | None = None
+        self._seen_s = 0.0
+        self._production = self._control = 0.0
+
+    def production(self, worker: int, at_ns: int, busy_ns: int, engines: int) -> None:
+        """How long one worker's requests were in flight until `at_ns`, together; `engines` share them."""
+        before, self._workers[worker] = self._workers.get(worker), _Worker(at_ns, busy_ns)
+        if before is None or at_ns <= before.at_ns or busy_ns < before.busy_ns or engines < 1:
+            return  # its first word, or it was started again
+        busy_s, heard_s = self._heard.get(worker, (0.0, 0.0))
+        busy_s += (busy_ns - before.busy_ns) / 1e9 / engines
+        self._heard[worker] = busy_s, heard_s + (at_ns - before.at_ns) / 1e9
+
+    def pause(self) -> None:
+        """What comes until the next look is no part of any mean."""
+        self._since = None
+
+    def look(self, now_ns: int, busy_ns: Mapping[str, int]) -> Slice | None:
+        """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now."""
+        if self._since is None:
+            self._begin(now_ns, busy_ns)
+            return None
+        since_ns, before = self._since
+        if now_ns - since_ns < SLICE_NS:
+            return None
+        span_s = (now_ns - since_ns) / 1e9
+        arms = {name: (busy - before.get(name, 0)) / 1e9 / span_s for name, busy in busy_ns.items()}
+        # Workers tell at their own seconds: what each told of is what is divided by.
+        heard = self._heard.values()
+        production = sum(busy_s / heard_s for busy_s, heard_s in heard) if heard else None
+        if production is not None:
+            self._set(span_s, production, arms.get(CONTROL, 0.0))
+        self._begin(now_ns, busy_ns)
+        return Slice(span_s, production, arms, self.rate, self._auto)
+
+    def _begin(self, now_ns: int, busy_ns: Mapping[str, int]) -> None:
+        self._since = now_ns, dict(busy_ns)
+        self._heard.clear()
+
+    def _set(self, span_s: float, production: float, control: float) -> None:
+        new = min(1.0, span_s / min(_REMEMBERED_S, self._seen_s + span_s))
+        self._seen_s += span_s
+        self._production += new * (production - self._production)
+        self._control += new * (control - self._control)
+        if not self._auto or self._seen_s < _FIRST_S or not self._production or not self._control:
+            return
+        missing = log(self._production / self._control)
+        if abs(missing) > _STILL:
+            step = _GAIN_PER_S * span_s * max(-1.0, min(1.0, missing))
+            low, high = self._first / _WIDEST, min(MOST_TIMES, self._first * _WIDEST)
+            self.rate = max(low, min(high, self.rate * exp(step)))

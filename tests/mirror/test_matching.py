@@ -1,0 +1,95 @@
+"""The share of conversations that is copied follows from the load: the control as busy as one engine is."""
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.matching import SLICE_NS, Matching
+
+S = 1_000_000_000
+
+
+def run(
+    matching: Matching, seconds: int, *, per_rate: float, production: float, lag_s: float = 1.0, seed: int = 1
+) -> list[float]:
+    """The control's in-flight, second by second: it comes to `per_rate` x rate, with a lag."""
+    rng, control, busy, arm_busy = Random(seed), 0.0, 0.0, 0.0
+    seen = []
+    for second in range(seconds):
+        control += (per_rate * matching.rate - control) * min(1.0, 1.0 / lag_s)
+        busy += 2 * production * rng.lognormvariate(0, 0.1)  # two engines
+        arm_busy += control * rng.lognormvariate(0, 0.1)
+        at_ns = (second + 1) * S
+        matching.production(0, at_ns, int(busy * S), 2)
+        matching.look(at_ns, {"control": int(arm_busy * S)})
+        seen.append(control)
+    return seen
+
+
+@pytest.mark.parametrize("lag_s", [1.0, 30.0, 120.0])
+@pytest.mark.parametrize(("base", "per_rate"), [(0.5, 10.0), (0.5, 22.0), (0.5, 30.0), (1.0, 5.0)])
+def test_auto_comes_to_within_five_per_cent_of_productions_load(
+    base: float, per_rate: float, lag_s: float
+) -> None:
+    matching = Matching(base, auto=True)
+    seen = run(matching, 2_400, per_rate=per_rate, production=11.0, lag_s=lag_s)
+    late = seen[1_200:]
+    assert abs(sum(late) / len(late) / 11.0 - 1) < 0.05
+    assert matching.rate > 1.0 or per_rate > 11.0  # more than every conversation once, where that is needed
+
+
+def test_a_rate_that_was_written_is_never_changed() -> None:
+    matching = Matching(0.1, auto=False)
+    run(matching, 200, per_rate=10.0, production=11.0)
+    assert matching.rate == 0.1
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 50)), min_size=1, max_size=60))
+def test_the_rate_never_leaves_its_bounds(loads: list[tuple[float, float]]) -> None:
+    matching, busy, arm = Matching(0.5, auto=True), 0, 0
+    for number, (production, control) in enumerate(loads, start=1):
+        busy, arm = busy + int(production * 5 * S), arm + int(control * 5 * S)
+        matching.production(0, number * 5 * S, busy, 1)
+        matching.look(number * 5 * S, {"control": arm})
+        assert 0.125 <= matching.rate <= 2.0
+
+
+def test_a_slice_has_the_means_of_one_engine_and_of_each_arm() -> None:
+    matching = Matching(0.5, auto=False)
+    for worker in (0, 1):
+        matching.production(worker, 0, 7 * S, 4)  # what was before the slice is no part of it
+    assert matching.look(0, {"control": 3 * S, "fp8": 0}) is None
+    for worker in (0, 1):
+        matching.production(worker, 5 * S, 7 * S + 40 * S, 4)  # 2 x 40 request-seconds in 5 s over 4 engines
+    assert matching.look(4 * S, {"control": 20 * S, "fp8": 10 * S}) is None
+    seen = matching.look(SLICE_NS, {"control": 23 * S, "fp8": 10 * S})
+    assert seen is not None
+    assert (seen.span_s, seen.production, seen.arms) == (5.0, 4.0, {"control": 4.0, "fp8": 2.0})
+
+
+def test_production_that_nobody_tells_of_is_unknown() -> None:
+    matching = Matching(0.5, auto=True)
+    matching.look(0, {"control": 0})
+    seen = matching.look(SLICE_NS, {"control": S})
+    assert seen is not None and seen.production is None and matching.rate == 0.5
+
+
+def test_a_worker_that_begins_anew_counts_from_there() -> None:
+    matching = Matching(0.5, auto=False)
+    matching.look(0, {"control": 0})
+    matching.production(0, S, 90 * S, 1)
+    matching.production(0, 2 * S, 0, 1)  # started again: it counts from nothing
+    matching.production(0, 3 * S, 3 * S, 1)
+    seen = matching.look(SLICE_NS, {"control": 0})
+    assert seen is not None and seen.production == 3.0
+
+
+def test_a_pause_is_no_part_of_any_mean() -> None:
+    matching = Matching(0.5, auto=False)
+    matching.look(0, {"control": 0})
+    matching.pause()
+    assert matching.look(100 * S, {"control": 0}) is None
+    seen = matching.look(105 * S, {"control": 10 * S})
+    assert seen is not None and seen.span_s == 5.0 and seen.arms == {"control": 2.0}
