@@ -41,6 +41,7 @@ class Fleet:
         self.loads: list[EngineLoad] = []  # those of `ready`
         self.router = router
         self.seconds = Seconds()
+        self.busy_ns = 0  # how long its requests that have ended were in flight, together
         self.looked_s = -1.0  # when other workers' loads were last looked at
         self.split: Roles | None = None  # where engines have roles
         self.shadow: Shadow | None = None  # policies that are asked, and not obeyed

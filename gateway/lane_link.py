@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import msgpack
 import msgspec
 
 from gateway.spec import SamplingSpec
 from mirror.headers import copy_headers, is_copy
-from mirror.lane import PAUSED, Lane, pack_copy, pack_missed, pack_served
+from mirror.lane import PAUSED, Lane, pack_copy, pack_load, pack_missed, pack_served
 from mirror.sample import Sampler, copyable, is_stateful
 from routing.types import Prompt
 from wire.http1 import Headers
@@ -71,6 +71,7 @@ class LaneLink(asyncio.Protocol):
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
         self._paused: AbstractSet[str] = frozenset()
+        self._rates: dict[str, float] = {}
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
         self.renew(samplings)
 
@@ -85,6 +86,7 @@ class LaneLink(asyncio.Protocol):
             if experiment is None:
                 experiment = Experiment(spec.experiment, self._sampler(spec), Lane(self._lane_bytes))
             elif self._specs[spec.experiment] != spec:
+                self._rates.pop(spec.experiment, None)
                 experiment.sampler = self._sampler(spec)
             experiment.paused = spec.experiment in self._paused
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
@@ -92,7 +94,9 @@ class LaneLink(asyncio.Protocol):
         self.experiments = [one for group in self._by_fleet.values() for one in group]
 
     def _sampler(self, spec: SamplingSpec) -> Sampler:
-        return Sampler(spec.salt, spec.rate, sees_all=self._sees_all)
+        """One that knows no conversation yet; the shadow process may have found another share by now."""
+        rate = self._rates.get(spec.experiment, spec.rate)
+        return Sampler(spec.salt, min(rate, 1.0), sees_all=self._sees_all)
 
     def switch(self, paused: AbstractSet[str]) -> None:
         """From now on these experiments, and no others, are paused: no copy of theirs leaves this worker.
@@ -137,13 +141,15 @@ class LaneLink(asyncio.Protocol):
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
 
     def data_received(self, data: bytes) -> None:
-        """The shadow process says what it has taken on this connection."""
+        """The shadow process says what it has taken on this connection, or which shares to copy."""
         try:
             self._unpacker.feed(data)
             for frame in self._unpacker:
-                kind, taken = msgspec.convert(frame, tuple[str, _Taken])
+                kind, said = msgspec.convert(frame, tuple[str, dict[str, Any]])
                 if kind == "taken":
-                    self._taken(taken)
+                    self._taken(msgspec.convert(said, _Taken))
+                elif kind == "rates":
+                    self._rated(msgspec.convert(said, dict[str, float]))
         except (ValueError, msgpack.UnpackException, msgspec.ValidationError):
             if self._transport is not None:
                 self._transport.abort()
@@ -152,6 +158,12 @@ class LaneLink(asyncio.Protocol):
         for experiment in self.experiments:
             if (counts := taken.get(experiment.name)) is not None:
                 experiment.lane.heard(*counts)
+
+    def _rated(self, rates: dict[str, float]) -> None:
+        for experiment in self.experiments:
+            if (rate := rates.get(experiment.name)) is not None:
+                self._rates[experiment.name] = rate
+                experiment.sampler.renew(rate)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """What the shadow process had not confirmed is lost; conversations that lost a turn end with it."""
@@ -168,6 +180,16 @@ class LaneLink(asyncio.Protocol):
             if self._transport is not None:
                 for reason, n in experiment.lane.missed().items():
                     self._transport.write(pack_missed(experiment.name, reason, n))
+
+    def tell_load(self, worker: int, at_ns: int, busy: Mapping[str | None, tuple[int, int]]) -> None:
+        """Tell the shadow process how long each fleet's requests were in flight, over how many engines."""
+        transport = self._transport
+        if transport is None or transport.get_write_buffer_size():
+            return  # the next one says it, too
+        for fleet, experiments in self._by_fleet.items():
+            if (told := busy.get(fleet)) is not None:
+                for experiment in experiments:
+                    transport.write(pack_load(experiment.name, worker, at_ns, *told))
 
     @property
     def dropped(self) -> Mapping[tuple[str, str], int]:

@@ -65,18 +65,32 @@ class Arm:
         )
         self.receiving_bytes = 0  # what answers under way hold in memory
         self.reading: set[Reading] = set()
+        self._busy_ns = 0  # of answers that have ended: how long they were in flight, together
         self.endings: Counter[str] = Counter()
+        self.answers = self.failures = 0  # that came, or should have
         self.rewrites: Counter[str] = Counter()
         self._experiment = experiment
         self._dialect = dialect(spec.kind)
 
-    def prepare(self, copy: Copy, body: Body, twin: int) -> Prepared:
+    def busy_ns(self, now_ns: int) -> int:
+        """The time-integral of what was in flight here until now, in request-nanoseconds."""
+        return self._busy_ns + sum(now_ns - reading.since_ns for reading in self.reading)
+
+    def ended(self, reading: "Reading", at_ns: int) -> None:
+        """An answer is in flight no more."""
+        self.reading.discard(reading)
+        self._busy_ns += at_ns - reading.since_ns
+
+    def prepare(self, copy: Copy, body: Body, twin: int, duplicate: int = 0) -> Prepared:
         """Build the request: the arm's host and credential, the mark of a copy, the body with its rewrites.
 
+        Of a request that is sent more than once, each `duplicate` and `twin` has a salt of its own, the same
+        for all turns and conversations: so it finds in the cache what it left there, and nothing else.
         The query is left out, for it may hold a credential.  Raises ValueError when a header cannot be sent.
         """
         experiment = self._experiment
-        salt = f"shadowlane twin {twin} of {experiment.name}" if twin else None
+        number = 2 * duplicate + twin
+        salt = f"shadowlane twin {number} of {experiment.name}" if number else None
         content, rewrites = body.for_arm(self.spec.model, self._dialect, experiment.models, salt)
         headers = [("host", self.origin.authority)]
         headers += [
@@ -84,7 +98,7 @@ class Arm:
         ]
         headers += [
             ("accept-encoding", "identity"),
-            ("x-request-id", f"{_token(copy.id)}-{self.spec.name}-{twin}"),
+            ("x-request-id", f"{_token(copy.id)}-{self.spec.name}-{number}"),
             (MARKER.decode(), experiment.name),
             *self.spec.headers,
         ]
@@ -95,6 +109,7 @@ class Arm:
         """Write a prepared request now; never waits.  `done(answer)` is called once."""
         self.rewrites.update(prepared.rewrites)
         reading = Reading(self, prepared, order, done)
+        reading.since_ns = monotonic_ns()
         self.reading.add(reading)
         reading.send()
 
@@ -108,10 +123,21 @@ class Arm:
             "rewrites": dict(self.rewrites),
         }
 
-    def close(self) -> None:
-        """Give up the answers still under way and close all connections."""
+    def give_up(self) -> None:
+        """End the answers under way: their connections close, and the engine is rid of the requests."""
         for reading in list(self.reading):
             reading.stop(Ending.CANCELLED)
+
+    def count(self, why: str, status: int | None) -> None:
+        """An answer has ended.  One that we did not want to its end is neither good nor bad."""
+        self.endings[why] += 1
+        if why not in (Ending.CANCELLED, TOO_LARGE):
+            self.answers += 1
+            self.failures += why != Ending.COMPLETE or status is None or status >= 400
+
+    def close(self) -> None:
+        """Give up the answers still under way and close all connections."""
+        self.give_up()
         self.pool.close()
 
 
@@ -125,6 +151,7 @@ class Reading:
         self._prepared = prepared
         self._order = order
         self._done = done
+        self.since_ns = 0  # when it came to be in flight
         self._exchange: Exchange | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._sent_ns = 0
@@ -141,7 +168,7 @@ class Reading:
             arm.loop.call_later(arm.first_byte_s, self._silent),
             arm.loop.call_later(arm.timeout_s, self.stop, Ending.TIMEOUT),
         ]
-        self._sent_ns = monotonic_ns()
+        self._sent_ns = self.since_ns = monotonic_ns()
         self._exchange = arm.pool.send(self._prepared.request, self)
 
     def stop(self, why: str) -> None:
@@ -181,11 +208,11 @@ class Reading:
             return
         for timer in self._timers:
             timer.cancel()
-        arm.reading.discard(self)
+        arm.ended(self, at_ns)
         arm.receiving_bytes -= self._held
         why = self._why or str(ending)
-        arm.endings[why] += 1
         head = self._head
+        arm.count(why, None if head is None else head.status)
         if exchange is not None and exchange.written_ns:
             self._sent_ns = exchange.written_ns  # no connection's making is part of what the arm takes
         self._done(

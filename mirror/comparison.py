@@ -8,15 +8,20 @@ from typing import Any
 
 from mirror import ids
 from mirror.admit import Admission, Phase
-from mirror.arms import TOO_LARGE, Arm
-from mirror.frames import Copy, Served, production_answer
+from mirror.arms import TOO_LARGE, Arm, Prepared
+from mirror.frames import Copy, Load, Served, production_answer
+from mirror.matching import Matching, Slice
 from mirror.pair import DUPLICATE, STOPPED, Joiner
 from mirror.rewrite import Body
-from mirror.sample import copyable
+from mirror.sample import copies_of, copyable
 from mirror.spec import MirrorExperiment, ShadowSpec
 
 UNSENDABLE = "unsendable"
 NOT_COPYABLE = "not_copyable"
+
+# Why a pair is kept and not judged.
+WARM_UP = "warm_up"
+DRAIN = "drain"
 
 # How long after its own timeouts an arm's answer may still be missing before its copy is given up as lost.
 _GRACE_S = 5.0
@@ -41,13 +46,15 @@ class Comparison:
         tell_ids: Callable[[bytes], bool] | None = None,
     ) -> None:
         self.experiment = experiment
-        self.phase = Phase()
+        self._phase = Phase()
+        self._warm_ns: int | None = None  # until then pairs are marked; None: no copy was sent yet
+        self.matching = Matching(experiment.rate, auto=experiment.auto)
         self.arms = [
             Arm(arm, experiment, loop=loop, answer_bytes=spec.answer_bytes) for arm in experiment.arms
         ]
         self.joiner = Joiner(
             experiment.name,
-            deliver,
+            self._marked(deliver),
             patience_ns=int(spec.patience_s * 1e9),
             deadline_ns=int((experiment.timeout_s + _GRACE_S) * 1e9),
         )
@@ -57,6 +64,18 @@ class Comparison:
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
         self._stopping = False
+
+    @property
+    def phase(self) -> Phase:
+        """What the experiment does now, as the analysis says."""
+        return self._phase
+
+    @phase.setter
+    def phase(self, phase: Phase) -> None:
+        if phase.name == "paused":  # what comes after it begins cold
+            self._warm_ns = None
+            self.matching.pause()
+        self._phase = phase
 
     @property
     def held_bytes(self) -> int:
@@ -70,35 +89,54 @@ class Comparison:
             joiner.drop(DUPLICATE)
             return
         twins = (0, 1) if phase.name == "calibration" else (0,)
+        times = copies_of(self.experiment.salt, copy.root, self.matching.rate)
         size = len(copy.body) * len(self.arms) * len(twins)
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
             copy.turn,
             phase=phase,
             inflight=joiner.inflight,
-            room=self._held_bytes() + size <= self._spec.held_bytes,
+            room=self._held_bytes() + size * times <= self._spec.held_bytes,
+            copies=times,
         )
         if reason is not None:
             joiner.drop(reason)
             return
+        times = self._admission.copies(copy.root)
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         body = Body(copy.path, copy.body, encoded=encoded)
         try:
-            prepared = [arm.prepare(copy, body, twin) for arm in self.arms for twin in twins]
+            duplicates = [
+                [arm.prepare(copy, body, twin, number) for arm in self.arms for twin in twins]
+                for number in range(times)
+            ]
         except ValueError:
             joiner.drop(UNSENDABLE)
+            self._admission.lost(copy.root, UNSENDABLE)
             return
+        for number, prepared in enumerate(duplicates):
+            self._send(copy, number, prepared, size)
+
+    def _send(self, copy: Copy, duplicate: int, prepared: list[Prepared], size: int) -> None:
+        """Send one copy to all arms; `duplicate` says which of those of its request it is."""
+        joiner, phase = self.joiner, self.phase
+        id = f"{copy.id}~{duplicate}" if duplicate else copy.id
         self._rng.shuffle(prepared)
 
         def done(answer: dict[str, Any]) -> None:
-            if self._tell_ids is not None and (told := ids.told_by(copy, answer)) is not None:
-                self._tell_ids(told)
-            joiner.answered(copy.id, answer, monotonic_ns())
+            tell = None if duplicate else self._tell_ids
+            if tell is not None and (told := ids.told_by(copy, answer)) is not None:
+                tell(told)
+            joiner.answered(id, answer, monotonic_ns())
 
         at_ns = monotonic_ns()
+        if self._warm_ns is None:
+            self._warm_ns = at_ns + int(self.experiment.warm_up_s * 1e9)
         head = {
             "phase": phase.name,
             "epoch": phase.epoch,
+            "mark": WARM_UP if at_ns < self._warm_ns else None,
+            "duplicate": duplicate,
             "at_ns": at_ns,
             "received_ns": copy.received_ns,
             "production_sent_ns": copy.sent_ns,
@@ -107,7 +145,9 @@ class Comparison:
             "root": copy.root,
             "turn": copy.turn,
         }
-        joiner.open(copy.id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns)
+        keys = [(p.arm.spec.name, p.twin) for p in prepared]
+        if not joiner.open(id, head, keys, size, at_ns, alone=duplicate > 0):
+            return
         # Nothing awaits from the first to the last: the arms get the copy at one moment.
         for order, each in enumerate(prepared):
             each.arm.send(each, order, done)
@@ -117,12 +157,19 @@ class Comparison:
         if self.joiner.is_open(served.id):
             self.joiner.served(served.id, production_answer(served))
 
-    def tick(self) -> None:
-        """Let go what has waited long enough; about once a second."""
+    def production_load(self, load: Load) -> None:
+        """How long a worker's requests were in flight."""
+        self.matching.production(load.worker, load.at_ns, load.busy_ns, load.engines)
+
+    def tick(self) -> Slice | None:
+        """Let go what has waited long enough; about once a second.  The slice of load that ends, if one does."""
         now_ns = monotonic_ns()
         self.joiner.expire(now_ns)
         for arm in self.arms:
             arm.pool.sweep(now_ns)
+        if self.phase.name == "paused" or self._stopping:
+            return None
+        return self.matching.look(now_ns, {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms})
 
     def books(self) -> dict[str, Any]:
         """The books, their epoch, and the rewrites applied to copies so far: {arm: {rewrite: n}}."""
@@ -138,6 +185,7 @@ class Comparison:
             "inflight": self.joiner.inflight,
             "held_bytes": self.held_bytes,
             "strays": self.joiner.strays,
+            "rate": self.matching.rate,
             "arms": [arm.status() for arm in self.arms],
         }
 
@@ -150,6 +198,18 @@ class Comparison:
         self.joiner.close()
         for arm in self.arms:
             arm.close()
+
+    def _marked(
+        self, deliver: Callable[[dict[str, Any]], str | None]
+    ) -> Callable[[dict[str, Any]], str | None]:
+        """What ends while the experiment ends had ever less beside it."""
+
+        def marking(pair: dict[str, Any]) -> str | None:
+            if self._stopping and pair.get("mark") is None:
+                pair["mark"] = DRAIN
+            return deliver(pair)
+
+        return marking
 
     def _unfit(self, copy: Copy) -> str | None:
         if self._stopping:

@@ -42,6 +42,19 @@ class Served(msgspec.Struct, frozen=True):
     ending: str
 
 
+class Load(msgspec.Struct, frozen=True):
+    """How long a worker's requests to an experiment's fleet were in flight until `at_ns`, together.
+
+    `engines` are there to share them.
+    """
+
+    experiment: str
+    worker: int
+    at_ns: int
+    busy_ns: int
+    engines: int
+
+
 class Missed(msgspec.Struct, frozen=True):
     """`n` copies a worker dropped before the lane."""
 
@@ -50,17 +63,20 @@ class Missed(msgspec.Struct, frozen=True):
     n: int
 
 
-_KINDS: dict[str, type[Copy] | type[Served] | type[Missed]] = {
+Frame = Copy | Served | Missed | Load
+
+_KINDS: dict[str, type[Copy] | type[Served] | type[Missed] | type[Load]] = {
     "copy": Copy,
     "served": Served,
     "missed": Missed,
+    "load": Load,
 }
 
 
-def read_frame(frame: Any) -> Copy | Served | Missed:
+def read_frame(frame: Any) -> Frame:
     """Check one unpacked object.  Raises MalformedFrame, saying what is wrong and where."""
     if not isinstance(frame, list) or len(frame) != 2 or frame[0] not in list(_KINDS):
-        raise MalformedFrame("a frame is a pair of its kind (copy, served, missed) and its fields")
+        raise MalformedFrame("a frame is a pair of its kind (copy, served, missed, load) and its fields")
     try:
         read = msgspec.convert(frame[1], _KINDS[frame[0]])
     except msgspec.ValidationError as error:

@@ -8,7 +8,7 @@ from typing import cast
 
 import msgpack
 
-from mirror.frames import Copy, MalformedFrame, Missed, Served, read_frame
+from mirror.frames import Copy, Frame, MalformedFrame, Missed, read_frame
 from mirror.lane import pack_taken
 
 _SLACK_BYTES = 1 << 20  # headers and field names beside the largest body
@@ -18,7 +18,7 @@ _UNREAD_BYTES = 64 << 10
 class Inlet:
     """Listens at `path`, gives every frame to `took`, and closes any one stream that is not frames."""
 
-    def __init__(self, path: str, frame_bytes: int, took: Callable[[Copy | Served | Missed], None]) -> None:
+    def __init__(self, path: str, frame_bytes: int, took: Callable[[Frame], None]) -> None:
         self._path = path
         self._took = took
         self.buffer_bytes = frame_bytes + _SLACK_BYTES
@@ -65,7 +65,12 @@ class Inlet:
         for worker in self.connections:
             worker.confirm()
 
-    def took(self, frame: object) -> Copy | Served | Missed:
+    def tell(self, frame: bytes) -> None:
+        """Say something to every worker that reads."""
+        for worker in self.connections:
+            worker.tell(frame)
+
+    def took(self, frame: object) -> Frame:
         """Check one object and pass it on.  Raises MalformedFrame."""
         read = read_frame(frame)
         self._took(read)
@@ -102,7 +107,7 @@ class _Worker(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._inlet.connections.discard(self)
 
-    def _count(self, frame: Copy | Served | Missed) -> None:
+    def _count(self, frame: Frame) -> None:
         if isinstance(frame, Copy):
             self._copies[frame.experiment] += 1
         elif isinstance(frame, Missed):
@@ -120,6 +125,11 @@ class _Worker(asyncio.Protocol):
         self._transport.write(
             pack_taken({name: (self._copies[name], self._missed.get(name, {})) for name in names})
         )
+
+    def tell(self, frame: bytes) -> None:
+        """Say something; a worker that reads nothing is told nothing more."""
+        if self._transport.get_write_buffer_size() <= _UNREAD_BYTES:
+            self._transport.write(frame)
 
     def end(self) -> None:
         """Read no more, say what was taken, and that this was all."""

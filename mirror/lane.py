@@ -191,6 +191,25 @@ def pack_missed(experiment: str, reason: str, n: int) -> bytes:
     return _pack("missed", {"experiment": experiment, "reason": reason, "n": n})
 
 
+def pack_load(experiment: str, worker: int, at_ns: int, busy_ns: int, engines: int) -> bytes:
+    """How long requests to the experiment's fleet were in flight until now (`mirror.frames.Load`)."""
+    return _pack(
+        "load",
+        {
+            "experiment": experiment,
+            "worker": worker,
+            "at_ns": at_ns,
+            "busy_ns": busy_ns,
+            "engines": engines,
+        },
+    )
+
+
+def pack_rates(rates: Mapping[str, float]) -> bytes:
+    """What the shadow process has found each experiment's share of conversations to have to be."""
+    return _pack("rates", dict(rates))
+
+
 def pack_taken(counts: Mapping[str, tuple[int, Mapping[str, int]]]) -> bytes:
     """What the shadow process has taken on one connection: {experiment: (copies, drops by reason)}."""
     return _pack("taken", dict(counts))

@@ -23,6 +23,7 @@ class _Open:
     waits_for: set[tuple[str, int]]
     deadline_ns: int
     request_bytes: int
+    alone: bool  # production has no answer to this copy
     answers: list[Mapping[str, Any]] = field(default_factory=list)
     production: Mapping[str, Any] | None = None
     give_up_ns: int | None = None  # set once all arms have answered and only production is missing
@@ -65,11 +66,13 @@ class Joiner:
         arms: Collection[tuple[str, int]],
         request_bytes: int,
         now_ns: int,
+        *,
+        alone: bool = False,
     ) -> bool:
         """Admit a copy that will be sent to `arms`, pairs of arm and twin.
 
-        `head` are the pair's fields known at dispatch.  False: a copy of that id is still open, and this
-        one is dropped.
+        `head` are the pair's fields known at dispatch; `alone`: production's answer is not waited for.
+        False: a copy of that id is still open, and this one is dropped.
         """
         if id in self._open:
             self.drop(DUPLICATE)
@@ -80,6 +83,7 @@ class Joiner:
             set(arms),
             now_ns + self._deadline_ns,
             request_bytes,
+            alone,
             held_bytes=request_bytes,
         )
         self.inflight += 1
@@ -106,7 +110,7 @@ class Joiner:
             return
         self.inflight -= 1
         self._hold(copy, -copy.request_bytes)
-        if copy.production is not None:
+        if copy.production is not None or copy.alone:
             self._pair(id, copy)
         else:
             copy.give_up_ns = now_ns + self._patience_ns
@@ -130,6 +134,12 @@ class Joiner:
                     self._pair(id, copy)
             elif copy.deadline_ns <= now_ns:
                 self._lose(id, copy, UNANSWERED)
+
+    def abandon(self, reason: str) -> None:
+        """Drop every copy that waits for an arm."""
+        for id, copy in list(self._open.items()):
+            if copy.waits_for:
+                self._lose(id, copy, reason)
 
     def close(self) -> None:
         """End every open copy: those all arms have answered become pairs, the others are dropped."""

@@ -13,8 +13,9 @@ import msgspec
 from mirror import ids
 from mirror.admit import Phase, PhaseName
 from mirror.comparison import Comparison
-from mirror.frames import Copy, Missed, Served
+from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
+from mirror.lane import pack_rates
 from mirror.observations import Observations
 from mirror.spec import MirrorExperiment, ShadowSpec
 from wire.tasks import Tasks
@@ -176,7 +177,7 @@ class Shadow:
         joiner = comparison.joiner
         return joiner.inflight > 0 or (joiner.open_copies > 0 and bool(self.inlet.connections))
 
-    def _took(self, frame: Copy | Served | Missed) -> None:
+    def _took(self, frame: Frame) -> None:
         comparison = self.comparisons.get(frame.experiment)
         if comparison is None:
             self._unknown += 1
@@ -184,6 +185,8 @@ class Shadow:
             comparison.take(frame)
         elif isinstance(frame, Served):
             comparison.served(frame)
+        elif isinstance(frame, Load):
+            comparison.production_load(frame)
         else:
             comparison.joiner.drop(frame.reason, frame.n)
 
@@ -207,8 +210,15 @@ class Shadow:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            for comparison in self.comparisons.values():
-                comparison.tick()
+            rates = {}
+            for name, comparison in self.comparisons.items():
+                if (load := comparison.tick()) is not None:
+                    said = {"experiment": name, "epoch": comparison.phase.epoch, **load.frame()}
+                    self.observations.offer(_pack("load", said))
+                    if load.matched:
+                        rates[name] = load.rate
+            if rates:
+                self.inlet.tell(pack_rates(rates))
             if self.observations.connected:
                 self._report()
             self.inlet.confirm()
