@@ -31,7 +31,9 @@ class MirrorExperiment:
 
     `models` are the names a request may use for this fleet's model; only these are rewritten to an arm's
     `model` (empty: any name is).  `max_inflight` bounds the copies that wait for an arm; `timeout_s` bounds
-    one answer, and `first_byte_s` the wait for its head.
+    one answer, and `first_byte_s` the wait for its head.  `rate`: how often a conversation is sent, on average
+    (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
+    `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     """
 
     name: str
@@ -41,6 +43,10 @@ class MirrorExperiment:
     max_inflight: int = 64
     timeout_s: float = 600.0
     first_byte_s: float = 300.0
+    rate: float = 1.0
+    auto: bool = False
+    salt: bytes = field(default=b"", repr=False)
+    warm_up_s: float = 0.0
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
