@@ -1,5 +1,7 @@
 """What a request's head asks for, worked out once for all requests of a connection with the same head."""
 
+from typing import Final
+
 from gateway import cors, decode_body, head, model_name, paths, upgrade
 from gateway.admission.keys import Key
 from gateway.admission.refusal import Refused
@@ -11,12 +13,12 @@ from wire.response import ResponseHead
 from wire.stateless import STATELESS
 
 # What tells proxies before this one to pass events on one by one, unless the engine has its own word on it.
-_UNBUFFERED = (
+_UNBUFFERED: Final = (
     (b"x-accel-buffering", b"X-Accel-Buffering: no\r\n"),
     (b"cache-control", b"Cache-Control: no-cache\r\n"),
 )
-_MESSAGES = "/v1/messages"
-_BODILESS_METHODS = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
+_MESSAGES: Final = "/v1/messages"
+_BODILESS_METHODS: Final = frozenset({b"GET", b"HEAD", b"DELETE", b"OPTIONS"})
 
 
 class Ask:

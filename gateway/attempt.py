@@ -4,8 +4,7 @@ Until the first whole event it is open whether this engine answers at all: its h
 held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, may be tried on another engine.
 """
 
-from time import monotonic_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.ends import Ends
 from gateway.first_event import FirstEvent
@@ -15,6 +14,7 @@ from gateway.service import Service
 from gateway.tail import Tail
 from gateway.usage import Usage, count, usage
 from routing.types import Choice
+from wire.clock import monotonic_ns
 from wire.exchange import Ending, Exchange
 from wire.response import ResponseHead
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
     from routing.shadow import Shadow
 
-_RETRIED_STATUS = frozenset({429, 502, 503})
+_RETRIED_STATUS: Final = frozenset({429, 502, 503})
 # By these an engine, or what stands before it, says that it did not take a request: any may be sent again.
 # After all else only one that leaves nothing behind.
-_NOT_TAKEN_STATUS = frozenset({429, 503})
-_NOT_SENT = frozenset({Ending.REFUSED, Ending.FULL})
-_ENGINES_FAULT = frozenset({500, 502, 503, 504})
+_NOT_TAKEN_STATUS: Final = frozenset({429, 503})
+_NOT_SENT: Final = frozenset({Ending.REFUSED, Ending.FULL})
+_ENGINES_FAULT: Final = frozenset({500, 502, 503, 504})
 # What tells of a token is never longer, up to the token's first character.
-_TOKEN_BYTES = 64
-_BEGUN_BYTES = 2 << 10
+_TOKEN_BYTES: Final = 64
+_BEGUN_BYTES: Final = 2 << 10
 
 
 class Attempt:

@@ -5,7 +5,6 @@ is one engine's side.  A failed attempt may be followed by another on another en
 has been passed on, and never after.
 """
 
-from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from gateway import access_line, copying, outgoing, question, turnstile
@@ -25,6 +24,7 @@ from gateway.service import Service
 from gateway.split import legs as split
 from gateway.turnstile import NO_PROMPT
 from routing.types import Choice, Prompt
+from wire.clock import monotonic_ns
 from wire.exchange import Ending
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ class Relay:
         self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
-            self.reply.finish(attempt.exchange.trailers)
+            self.reply.finish(attempt.exchange.trailers, at_ns)
         if self._service.access.share or what is not Outcome.COMPLETE:
             self._log(attempt, what, at_ns)
 
@@ -379,7 +379,7 @@ class Relay:
     def _tell(self, said: Refused) -> None:
         self.status = said.status
         self._client.refuse(said, self.ask)
-        self._client.answered(close=self._client.is_unread)
+        self._client.answered(monotonic_ns(), close=self._client.is_unread)
 
     def _log(self, attempt: Attempt | None, what: Outcome, at_ns: int) -> None:
         """Write the request's line into the access log, where it is wanted."""

@@ -1,7 +1,7 @@
 """What the client is given of an answer: a head once, the body as it comes, an ending it cannot mistake."""
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway import answers
 from gateway.ask import Ask, client_head
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gateway.server import Connection
 
 # Below this a chunk and its framing are joined: one small copy is cheaper than two more pieces to write.
-_JOINED_BELOW_BYTES = 4096
+_JOINED_BELOW_BYTES: Final = 4096
 
 
 class Framing(Enum):
@@ -119,8 +119,8 @@ class Reply:
             body = held + body
         self._client.write(body)
 
-    def finish(self, trailers: Headers) -> None:
-        """The answer is whole; its trailers go to those who asked for them."""
+    def finish(self, trailers: Headers, at_ns: int) -> None:
+        """The answer is whole since `at_ns`; its trailers go to those who asked for them."""
         if self._framing is Framing.CHUNKED:
             held, self._held = self._held, b""
             if trailers and self._takes_trailers:
@@ -129,7 +129,7 @@ class Reply:
                 self._client.write(held + b"0\r\n\r\n")
         elif self._held:
             self._flush()
-        self._client.answered(close=self._framing is Framing.CLOSE or self._client.is_unread)
+        self._client.answered(at_ns, close=self._framing is Framing.CLOSE or self._client.is_unread)
 
     def cut(self, why: str) -> None:
         """The answer cannot be finished: an event says so where there are events, and no end looks clean."""

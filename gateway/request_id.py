@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-_LONGEST = 128
+_LONGEST: Final = 128
 _ID: Final = re.compile(rb"[A-Za-z0-9._:/+=@~-]{1,%d}\Z" % _LONGEST)
 
 

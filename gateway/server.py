@@ -5,8 +5,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from socket import IPPROTO_TCP, SO_LINGER, SOL_SOCKET, TCP_NODELAY
-from time import monotonic_ns
-from typing import cast
+from typing import Final, cast
 
 from gateway import access_line, answers, cors, own, paths, turnstile
 from gateway.ask import Ask
@@ -16,17 +15,18 @@ from gateway.refused import Refused
 from gateway.relay import Relay
 from gateway.service import Service
 from gateway.tunnel import Tunnel
+from wire.clock import monotonic_ns
 from wire.http1 import Body, End, Event, Malformed, RequestHead, RequestReader
 
-_LINGER_S = 2.0
-_KEYED = frozenset({paths.Kind.RELAY, paths.Kind.MODELS})  # who is not known may not ask
-_HEARD_OUT_BYTES = 256 << 10
+_LINGER_S: Final = 2.0
+_KEYED: Final = frozenset({paths.Kind.RELAY, paths.Kind.MODELS})  # who is not known may not ask
+_HEARD_OUT_BYTES: Final = 256 << 10
 # Pipelined events that may wait behind an answer.  Beyond them the client is not read, and so its leaving
 # not seen: a few must not cost that.
-_WAITING_EVENTS = 16
-_WAITING_BYTES = 64 << 10  # behind a handshake whose turn has not come
+_WAITING_EVENTS: Final = 16
+_WAITING_BYTES: Final = 64 << 10  # behind a handshake whose turn has not come
 # Closing then sends a reset, whatever was written: only so can an end not be taken for the answer's.
-_RESETS = struct.pack("ii", 1, 0)
+_RESETS: Final = struct.pack("ii", 1, 0)
 
 
 class Connection:
@@ -300,7 +300,7 @@ class Connection:
         self._say(said, answer.ask)
         if answer.ask.path.kind is not paths.Kind.HEALTH:
             self._log(answer.ask, int(said[9:12]), answer.received_ns, answer.unread_bytes)
-        self.answered(close=close)
+        self.answered(monotonic_ns(), close=close)
 
     def _malformed(self, event: Malformed, reason: str = "malformed") -> None:
         said = unfinished(event, reason)
@@ -344,12 +344,12 @@ class Connection:
         said = b"%b\r\nx-request-id: %b\r\n%b%b" % (line, self._id, also, rest)
         self._transport.write(said if self.grant is None else self.grant.into(said))
 
-    def answered(self, *, close: bool) -> None:
+    def answered(self, at_ns: int, *, close: bool) -> None:
         """The answer is whole; the next request may be read, unless the connection is to close."""
         self._answering = False
         self._engine_is_full = False
         self._relay = None
-        self.last_ns = monotonic_ns()
+        self.last_ns = at_ns
         if close or not self._keeps_alive or self._service.draining or self.is_unread:
             self._close_after_answer()
             return

@@ -223,7 +223,7 @@ class Tunnel:
         lines = b"%bx-request-id: %b\r\nConnection: close\r\n\r\n" % (framing, self.id)
         self._client.transport.write(head.to_client(refused) + lines + body)
         self.ended(outcome(Ending.COMPLETE, refused.status, None))
-        self._connection.answered(close=True)
+        self._connection.answered(monotonic_ns(), close=True)
 
     def _refuse(self, said: Refused, *, is_ours: bool = True) -> None:
         if is_ours:
@@ -231,7 +231,7 @@ class Tunnel:
         self.status = said.status
         self._connection.refuse(said, self.ask, close=True)
         self.ended(said.what)
-        self._connection.answered(close=True)
+        self._connection.answered(monotonic_ns(), close=True)
 
     # Once it has
 

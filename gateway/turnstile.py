@@ -5,7 +5,6 @@ Where nothing is limited none of this is called.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Final
 
 from gateway import question
@@ -18,6 +17,7 @@ from gateway.fleet import Engine, Fleets
 from gateway.outcome import Outcome
 from gateway.usage import Usage as Told
 from routing.types import Choice, Prompt
+from wire.clock import monotonic_ns
 
 if TYPE_CHECKING:
     from gateway.fleet import Fleet

@@ -120,7 +120,9 @@ def _at_end(tail: bytes) -> Usage | None:
     if tail.find(b"{", at + 1, end) >= 0:
         end = tail.find(b"}", end + 1)  # details, in an object within
     rest = tail[end + 1 :]
-    if end < 0 or rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0:
+    if end < 0:
+        return None
+    if rest != b"}" and (rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0):
         return None
     prompt = _number(tail, _PROMPT, at, end)
     completion = _number(tail, _COMPLETION, at, end)

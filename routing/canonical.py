@@ -9,6 +9,7 @@ part with and without a `cache_control` mark, since clients move that mark from 
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Raw
 from msgspec.structs import astuple
@@ -17,17 +18,17 @@ from routing import bodies
 from routing.bodies import NO_MESSAGE, RARE_OF_MESSAGE
 from routing.chain import Chain
 
-MESSAGE = b"\xf8"
-TEXT = b"\xf9"
-DIGEST = b"\xfa"
-JSON = b"\xfb"
-FRONT = b"\xfc"
-BLOCK = b"\xfd"
-END = b"\xfe"
-_TEXT_TYPES = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
-_WRITTEN_TYPES = frozenset({b'"tool_use"', b'"thinking"'})
-_LONG_ROLE = 100
-_NOTHING = (b"null", b"[]")
+MESSAGE: Final = b"\xf8"
+TEXT: Final = b"\xf9"
+DIGEST: Final = b"\xfa"
+JSON: Final = b"\xfb"
+FRONT: Final = b"\xfc"
+BLOCK: Final = b"\xfd"
+END: Final = b"\xfe"
+_TEXT_TYPES: Final = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
+_WRITTEN_TYPES: Final = frozenset({b'"tool_use"', b'"thinking"'})
+_LONG_ROLE: Final = 100
+_NOTHING: Final = (b"null", b"[]")
 
 
 def named(name: bytes, raw: Raw) -> bytes:

@@ -7,9 +7,11 @@ share is less than a KB before they part. Each link is xxh3-64 of its bytes, see
 first seed comes from the deployment's secret, so nobody outside can aim at another's chain.
 """
 
+from typing import Final
+
 from xxhash import xxh3_64_intdigest, xxh3_128_digest
 
-CUT_BYTES = 1024
+CUT_BYTES: Final = 1024
 
 
 def session(name: bytes, key: int) -> int:

@@ -12,9 +12,9 @@ from typing import Final
 from routing.policy import chosen
 from routing.types import Choice, EngineLoad, Prompt
 
-LEAST_BYTES = 64
+LEAST_BYTES: Final = 64
 """Of a prompt that is held whole the last block is computed again."""
-LEAST_UNLEARNED_BYTES = 1024
+LEAST_UNLEARNED_BYTES: Final = 1024
 """What a request is taken to be in the least where its decoding cannot be reckoned: about 256 tokens."""
 _UNLEARNED: Final = "least work times batch"
 _LEARNED: Final = "costs least"
@@ -23,7 +23,7 @@ _SESSION: Final = "costs least, as others do: its session's"
 _MASK: Final = (1 << 64) - 1
 # Costs as close as this are the same: what is learned is not more exact, and engines alike share the work.
 _ALIKE_S: Final = 0.001
-_FULL = 0.95  # share of a KV cache beyond which the barrier does not rise further
+_FULL: Final = 0.95  # share of a KV cache beyond which the barrier does not rise further
 
 
 class PrefixCost:

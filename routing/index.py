@@ -6,14 +6,15 @@ later, so presence along a chain is monotone, and `match` bisects.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from routing.runs import Runs
 
-DEFAULT_CAPACITY_BYTES = 256 * 1024 * 4
+DEFAULT_CAPACITY_BYTES: Final = 256 * 1024 * 4
 """256k tokens of about 4 bytes: a mid-sized KV cache."""
-DEFAULT_MAX_AGE_S = 3600.0
+DEFAULT_MAX_AGE_S: Final = 3600.0
 """What was not sent for an hour is taken as evicted by traffic that this index did not see."""
-MIN_ENTRY_BYTES = 64
+MIN_ENTRY_BYTES: Final = 64
 """The least an entry counts against the capacity: bounds memory when prompts are many tiny messages."""
 
 

@@ -6,6 +6,7 @@ error here: it is chained as the bytes it is, and the engine judges it.
 
 import re
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import MsgspecError, Raw, ValidationError
 from msgspec.structs import astuple
@@ -17,18 +18,18 @@ from routing.canonical import FRONT, named
 from routing.chain import Chain, session
 from routing.types import Prompt
 
-_BOM = b"\xef\xbb\xbf"
+_BOM: Final = b"\xef\xbb\xbf"
 # Half an emoji, as cut by clients whose strings are UTF-16: legal JSON, but the decoder refuses it.
-_HALF_PAIR = re.compile(
+_HALF_PAIR: Final = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
     rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 )
-_MOST_PAIRS = 10_000
+_MOST_PAIRS: Final = 10_000
 # 8 MB of `{},` would be three million messages and seconds of work: past this, a body is taken as it is.
-_LONG_BYTES = 64 * 1024
-_MOST_OBJECTS = 20_000
-_MOST_FIELDS = 200_000
-_MOST_TOKENS = 2**63 - 1
+_LONG_BYTES: Final = 64 * 1024
+_MOST_OBJECTS: Final = 20_000
+_MOST_FIELDS: Final = 200_000
+_MOST_TOKENS: Final = 2**63 - 1
 _Reader = Callable[[bytes | memoryview, bytes], Prompt]
 
 

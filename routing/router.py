@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from random import Random
+from typing import Final
 
 from routing.index import PrefixIndex
 from routing.policy import Policy, Residency
 from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
 
-PREDICTED_S = 5.0
+PREDICTED_S: Final = 5.0
 """So long a choice counts as what the engine will hold, beside what it is known to hold."""
 # So few engines are looked at one by one.
-_ALL_BELOW = 16
-_LOTS = 8
+_ALL_BELOW: Final = 16
+_LOTS: Final = 8
 
 
 class Router:

@@ -9,8 +9,9 @@ continued is at least as recent as its continuations, and takes over the stamp o
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
-_SURE = -1
+_SURE: Final = -1
 
 
 class Run:

@@ -2,9 +2,9 @@
 
 import asyncio
 from socket import IPPROTO_TCP, TCP_NODELAY
-from time import monotonic_ns
 from typing import TYPE_CHECKING, cast
 
+from wire.clock import monotonic_ns
 from wire.exchange import Ending, Exchange
 from wire.response import MalformedAnswer, ResponseReader
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Protocol
 
+from wire.clock import monotonic_ns
 from wire.response import ResponseHead
 
 if TYPE_CHECKING:

@@ -3,8 +3,9 @@
 import re
 import select
 from collections import deque
-from time import monotonic_ns
 from typing import Any, Final, Generic, Protocol, TypeVar
+
+from wire.clock import monotonic_ns
 
 # A connection idle for less is taken unasked: in a busy pool the question would cost more than the rare loss,
 # which ends in a repeat anyway.  One idle for longer belongs to a pool that has the time.

@@ -6,9 +6,9 @@ read that brought it, with the instant of that read, so nothing stands between s
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import monotonic_ns
 from typing import cast
 
+from wire.clock import monotonic_ns
 from wire.connection import Connection
 from wire.dial import CannotConnect, Dialer
 from wire.exchange import Answer, Ending, Exchange
