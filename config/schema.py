@@ -21,6 +21,7 @@ from config.learn import Learn
 from config.limits import Limits
 from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
+from config.record import Record
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
 
@@ -38,8 +39,8 @@ def _share(value: object) -> object:
 
 
 def _experiment_name(value: str) -> str:
-    if value.lower() in {"secret", "lock"}:
-        raise expected("a name other than secret and lock, which are files of state_dir")
+    if value.lower() in {"secret", "lock", "recording"}:
+        raise expected("a name other than secret, lock and recording, which mean something else")
     return _name(value)
 
 
@@ -281,6 +282,7 @@ class Config(Strict):
     admission: Admission = Field(default=Admission(), description="How much may be asked at a time.")
     health: Health = Field(default=Health(), description="How engines are probed, and when one is left out.")
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
+    record: Record = Field(default=Record(), description="Traffic that is written to files.")
     log: Log = Field(default=Log(), description="What the processes write to standard error.")
     reload: Literal["asked", "watched"] = Field(
         default="asked",

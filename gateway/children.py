@@ -18,7 +18,7 @@ class Stage(IntEnum):
 
     Children start from the highest stage down and end from the lowest up: analysis must be listening before
     the shadow connects, and must still be there for the last observations.  Discovery and the reader of
-    engines' events only look around.
+    engines' events only look around.  What records is there before the first request and until the last.
     """
 
     WORKER = 0
@@ -26,6 +26,7 @@ class Stage(IntEnum):
     ANALYSIS = 2
     DISCOVERY = 3
     EVENTS = 4
+    RECORDING = 6
 
 
 class Order(Enum):

@@ -103,6 +103,9 @@ def _config(given: argparse.Namespace) -> "Config":
     )
     if given.state_dir is not None:
         settings["state_dir"] = given.state_dir
+    if given.command == "record":
+        record = {"to": given.to, "rate": given.share, "text": given.text or None}
+        settings["record"] = {name: value for name, value in record.items() if value is not None}
     path = _config_file(given)
     config = load(path, os.environ, settings)
     for at, fleet in enumerate(config.fleets):
@@ -216,6 +219,12 @@ def _events(given: argparse.Namespace) -> int:
     return run_events(sys.stdin.buffer.read(), _setting(given))
 
 
+def _recording(given: argparse.Namespace) -> int:
+    from gateway.process import run_recording
+
+    return run_recording(sys.stdin.buffer.read(), _setting(given))
+
+
 def _setting(given: argparse.Namespace) -> "Setting":
     from gateway.process import Setting
 
@@ -229,6 +238,7 @@ def _say(text: str, status: int) -> int:
 
 _COMMANDS = {
     "serve": _serve,
+    "record": _serve,
     "check": _check,
     "report": _report,
     "demo": _demo,
@@ -240,6 +250,7 @@ _COMMANDS = {
     "_analysis": _analysis,
     "_discovery": _discovery,
     "_events": _events,
+    "_recording": _recording,
 }
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
+from gateway.recording.spec import NAME as RECORDING
+from gateway.recording.spec import RecordSpec
 from gateway.spec import (
     CorsSpec,
     EngineSpec,
@@ -31,15 +33,18 @@ from wire.tls import ClientTls, ServerTls
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
 _KEY_BYTES = 32
 _SALT_BYTES = 16
+_TEXT_KEPT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The specs of all processes of one run.  `shadow` is None where there is no experiment."""
+    """The specs of all processes of one run.  `shadow` is None where there is no experiment, `record` where
+    nothing is recorded."""
 
     workers: tuple[WorkerSpec, ...]
     shadow: ShadowSpec | None
     analysis: AnalysisSpec
+    record: RecordSpec | None = None
 
     @property
     def engines(self) -> int:
@@ -90,6 +95,7 @@ def compose(
             cors=None if config.cors is None else CorsSpec(**config.cors.model_dump()),
             tls=listen_tls(config.tls),
             admission=admission,
+            record=_recorded(config, secret),
         )
         for index in range(config.workers)
     )
@@ -109,7 +115,12 @@ def compose(
         experiments=tuple(_compared(config, experiment) for experiment in config.experiments),
         version=version,
     )
-    return Told(workers, shadow if config.experiments else None, analysis)
+    return Told(
+        workers,
+        shadow if config.experiments else None,
+        analysis,
+        None if config.record.to is None else _recording(config, config.record.to, secret, run_dir),
+    )
 
 
 def places(config: Config) -> list[Place]:
@@ -248,6 +259,32 @@ def _sampling(config: Config, experiment: Experiment, secret: bytes) -> Sampling
         fleet=fleet.model,
         rate=share_sampled(experiment, fleet),
         salt=_derived(secret, f"sample {experiment.name}", _SALT_BYTES),
+    )
+
+
+def _recorded(config: Config, secret: bytes) -> SamplingSpec | None:
+    if config.record.to is None:
+        return None
+    salt = _derived(secret, "sample recording", _SALT_BYTES)
+    return SamplingSpec(RECORDING, None, config.record.rate, salt)
+
+
+def _recording(config: Config, to: Path, secret: bytes, run_dir: str) -> RecordSpec:
+    said = config.record
+    return RecordSpec(
+        run_dir=run_dir,
+        to=_file(to),
+        key=_derived(secret, "recording", _KEY_BYTES),
+        text=said.text,
+        redact=said.redact,
+        block_tokens=said.block_tokens,
+        packing=said.compress,
+        file_bytes=said.file_bytes,
+        file_s=said.file_s,
+        keep_bytes=said.keep_bytes,
+        keep_s=_TEXT_KEPT_S if said.keep_s is None and said.text else said.keep_s,
+        copy_bytes=config.mirror.copy_bytes,
+        lane_bytes=config.mirror.lane_bytes,
     )
 
 

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery", "_events")
+CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery", "_events", "_recording")
 _SERVE = """\
 Serve clients in front of inference engines.
 
@@ -18,6 +18,15 @@ Everything else is set in a file:
   shadowlane serve -c shadowlane.yaml
 
 SIGTERM or Ctrl-C lets running requests finish; a second one ends at once.
+"""
+_RECORD = """\
+Serve as `shadowlane serve` does, and write the traffic to files: lengths, instants and hashes of prompts'
+blocks, in the Mooncake schema, which `shadowlane replay`, AIPerf and GuideLLM read.  No text, unless asked.
+
+  shadowlane record --to recordings --engine http://10.0.0.5:8000
+  shadowlane record --to recordings -c shadowlane.yaml --share 0.1
+
+In a configuration the same is `record: {to: recordings}`.
 """
 _CHECK = """\
 Validate a configuration and ask every engine in it what it is, what it serves and what it lacks.
@@ -74,6 +83,11 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = root.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _configured(_command(commands, "serve", "serve clients in front of engines", _SERVE))
+    record = _command(commands, "record", "serve, and write the traffic to files", _RECORD)
+    record.add_argument("--to", metavar="DIR", required=True, help="the folder of the recording")
+    record.add_argument("--share", metavar="S", type=float, help="share of conversations to record (1)")
+    record.add_argument("--text", action="store_true", help="write requests and answers, too")
+    _configured(record)
     _configured(_command(commands, "check", "validate a configuration and ask its engines", _CHECK))
     _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
     _demo(_command(commands, "demo", "see it work without a GPU", _DEMO))

@@ -33,11 +33,13 @@ REASONS = (
     "rate",
     "body_timeout", "connections", "connections_per_ip", "head_timeout", "tls_handshake", "uploads",
     "bad_files", "renewed", *LIMITED,
+    "too_large", "memory", "no_answer", "disk", "same_id",
     "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
     "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
     *SKIPPED, "failed", "link_down", "link_full",
     "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
-    "lane_down", "lane_full", "lane_lost", "paused", "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
+    "lane_down", "lane_full", "lane_lost", "paused",
+    "method", "not_found", "path", "unknown_model", "unreadable", "upgrade",
 )  # fmt: skip
 
 _OF_EVENTS = (
@@ -104,12 +106,17 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "foretold_tokens": ("Tokens foretold as cached, where the engine says how many were.", ("fleet",)),
     "found_tokens": ("Those of them that were.", ("fleet",)),
     "foretold_unknown": ("Answers to prompts of which nothing was learned.", ("fleet",)),
+    "recorded": ("Requests written to the recording.", ()),
+    "recorded_bytes": ("Bytes of recordings written.", ()),
+    "recording_dropped": ("Requests that are missing in the recording, by reason.", ("reason",)),
+    "recording_files_removed": ("Files of recordings removed for their age or size.", ()),
     "lock_missed": ("Times the limits' lock was not had in time, and done without.", ()),
 }
 # name -> (help, labels, how the workers' values become one)
 GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "inflight": ("Requests sent to an engine and not ended.", ("engine",), "livesum"),
     "engine_up": ("1 while somebody answers at the engine's address.", ("engine",), "livemostrecent"),
+    "recording_open": ("Requests whose rows of the recording wait for their answers.", (), "livesum"),
     "waiting": ("Requests that wait for a fleet's room.", ("fleet", "class"), "livesum"),
     "key_inflight": ("Requests of a key that run or wait.", ("key",), "livesum"),
     "learned_links": ("Links of prompts' text of which blocks are known.", ("fleet",), "livemax"),

@@ -116,6 +116,21 @@ def run_events(spec_json: bytes, setting: Setting) -> int:
     return _live("events", serve, setting)
 
 
+def run_recording(spec_json: bytes, setting: Setting) -> int:
+    """Life of the process that writes traffic down.  Gives the exit status."""
+    os.nice(_AFTER_OTHERS)  # it may fall behind, and then drops
+    metrics.write_as("recording")
+    from gateway.recording.process import serve_recording
+    from gateway.recording.spec import from_json
+
+    spec = from_json(spec_json)
+
+    async def serve(stop: asyncio.Event, log: Any, _line: Line) -> None:
+        await serve_recording(spec, stop, log)
+
+    return _live("recording", serve, setting)
+
+
 def _told_rarely(line: Line) -> Callable[[str], None]:
     """Tell of lost engines, each fleet's once a second at most."""
     last_s: dict[str, float] = {}

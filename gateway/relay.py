@@ -212,7 +212,7 @@ class Relay:
             return
         self._pieces = []
         self._passing = Passing(self.ask, start, self._client.flow)
-        if self._service.lane.experiments and self.fleet is not None and not self.ask.is_copy:
+        if self._service.copies and self.fleet is not None and not self.ask.is_copy:
             self._service.lane.unread(self.fleet.spec.model, self.id, self.ask.path.path)
         if self._service.admission is None:
             self.dispatch()
@@ -273,7 +273,7 @@ class Relay:
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
-        if service.lane.experiments and self._again is None and self._stale_again and self.named is None:
+        if service.copies and self._again is None and self._stale_again and self.named is None:
             self.copy = copying.offered(self, service.lane, attempt.sent_ns)
         if self.fleet is not None and self.fleet.lessons is not None:
             self.fleet.lessons.sent(self, engine.id)

@@ -23,6 +23,7 @@ from gateway.listen import listen, shown
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
 from gateway.probe import Place, ask_all
+from gateway.recording import spec as recording
 from gateway.reload import Reader
 from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
@@ -33,6 +34,7 @@ _GRACE_BEYOND_DRAIN_S = 3.0
 _SHADOW_GRACE_S = 13.0
 _ANALYSIS_GRACE_S = 10.0
 _DISCOVERY_GRACE_S = 5.0
+_RECORDING_GRACE_S = 6.0
 _EVENTS_GRACE_S = 10.0  # it gives way to all others, also while it ends
 _ARM_PROBE_S = 2.0
 # As it comes, glibc gives memory back from 128 KB on and takes it again for the next body: that doubles what
@@ -114,6 +116,8 @@ def serve(
             if child.stage is Stage.WORKER:
                 tables.zero(next(w.index for w in told.workers if name_of(w) == child.name))
                 forget_live_gauges(run_dir / "metrics", child.name)
+            elif child.stage is Stage.RECORDING:
+                forget_live_gauges(run_dir / "metrics", child.name)
             elif child.stage is Stage.EVENTS:
                 clear_board(run_dir)
                 forget_live_gauges(run_dir / "metrics", child.name)
@@ -191,6 +195,8 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
     events = kv.kv_spec(told.workers[0])
     if kv.says_anything(events):
         kept.append(child(Stage.EVENTS, kv.to_json(events), _EVENTS_GRACE_S))
+    if told.record is not None:
+        kept.append(child(Stage.RECORDING, recording.to_json(told.record), _RECORDING_GRACE_S))
     kept += [
         Child(
             name=name_of(worker),
@@ -290,6 +296,10 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
             for one in looked_up
             if one.fleet == discovery.name_of(fleet)
         ]
+    if told.record is not None:
+        what = "with text" if told.record.text else "hashes, lengths and instants"
+        share = config.record.rate
+        lines.append(f"  recording     {share:.3g} of the conversations to {told.record.to} ({what})")
     kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.arms}
     for experiment in config.experiments:
         share = share_sampled(experiment, config.fleet_of(experiment))

@@ -66,6 +66,7 @@ class Service:
     admission: Admission | None = None  # None: no keys and no limits
     failed: Callable[[str, Exception], None] = _raised  # told of what went wrong in work for all requests
     draining: bool = False
+    copies: bool = False  # whether requests are handed to the lane: to experiments, or to be recorded
     generation: int = 0  # of the rules by which heads are read
     least_bytes: int = 0  # a whole body up to this size meets none of the limits on bodies
 
@@ -78,7 +79,8 @@ class Service:
         self.least_bytes = min(limits.body_bytes, limits.read_bytes)
 
     def know_clients(self, spec: WorkerSpec) -> None:
-        """Take over whose word is taken and which pages may ask."""
+        """Take over whose word is taken, which pages may ask, and whether there is anybody to copy for."""
+        self.copies = bool(spec.experiments) or spec.record is not None
         self.trust = Trust(spec.trusted_proxies) if spec.trusted_proxies else None
         self.sessions = frozenset(name.encode() for name in spec.session_headers)
         self.cors = Cors(spec.cors) if spec.cors is not None else None

@@ -218,3 +218,4 @@ class WorkerSpec:
     cors: CorsSpec | None = None
     tls: ServerTls | None = None  # None: clients speak plain HTTP
     admission: AdmissionSpec | None = None  # None: no keys and no limits
+    record: SamplingSpec | None = None  # what is written down, of all fleets; None: nothing

@@ -21,7 +21,6 @@ from gateway.entrance import Porter
 from gateway.fleet import Fleet, Fleets, Seconds
 from gateway.kv import loads as reported
 from gateway.kv.memory import open_known
-from gateway.lane_link import LaneLink
 from gateway.line import Done
 from gateway.line_writer import LineWriter
 from gateway.lineup import Lineup
@@ -29,6 +28,8 @@ from gateway.listen import descriptors
 from gateway.loads import LoadTable
 from gateway.metrics import WorkerMetrics
 from gateway.pools import Pools
+from gateway.recording.spec import NAME as RECORDING
+from gateway.recording.tap import lane_of
 from gateway.server import Connection
 from gateway.service import Service, Tallies
 from gateway.spec import WorkerSpec
@@ -107,14 +108,7 @@ class _Worker:
         if self.known is not None:
             self.studies = Studies(loop, spec.run_dir, self.known, tallies.counts, spec.workers)
             self.studies.renew(fleets.fleets)
-        self.lane = LaneLink(
-            loop,
-            str(run_dir / "lane.sock"),
-            spec.experiments,
-            lane_bytes=spec.lane_bytes,
-            copy_bytes=spec.copy_bytes,
-            sees_all=spec.workers == 1,
-        )
+        self.lane = lane_of(spec, loop)
         self.service = Service(
             loop,
             fleets,
@@ -138,7 +132,7 @@ class _Worker:
         self._metrics = WorkerMetrics(
             engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
             fleets=[fleet.name for fleet in fleets.fleets],
-            experiments=[experiment.name for experiment in self.lane.experiments],
+            experiments=[*(experiment.name for experiment in self.lane.experiments), RECORDING],
             keys=_keys(spec),
             policies=plugins.names(routing.policies),
         )

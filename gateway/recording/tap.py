@@ -1,0 +1,118 @@
+"""The worker's lane with a second one beside it, for what is written down: production waits for neither."""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gateway.lane_link import Copy, LaneLink
+from gateway.recording.spec import SOCKET
+from gateway.spec import SamplingSpec, WorkerSpec
+from routing.types import Prompt
+from wire.http1 import Headers
+
+
+def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> LaneLink:
+    """A worker's lane, with a tap where traffic is recorded."""
+    path = os.path.join(spec.run_dir, "lane.sock")
+    bounds = {"lane_bytes": spec.lane_bytes, "copy_bytes": spec.copy_bytes}
+    sees_all = spec.workers == 1
+    if spec.record is None:
+        return LaneLink(loop, path, spec.experiments, **bounds, sees_all=sees_all)
+    # A recording may begin in the middle of a conversation, which then begins with the turn that is seen.
+    recording = LaneLink(loop, os.path.join(spec.run_dir, SOCKET), (spec.record,), **bounds, sees_all=False)
+    return TappedLane(loop, path, spec.experiments, recording, **bounds, sees_all=sees_all)
+
+
+@dataclass(slots=True)
+class _Both(Copy):
+    """A request that goes to arms and is written down: one list of reads, two hand-overs."""
+
+    recorded: Copy | None = None
+
+
+class TappedLane(LaneLink):
+    """A lane to the shadow process that also feeds `recording`, a lane of its own socket and bounds."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        path: str,
+        samplings: Sequence[SamplingSpec],
+        recording: LaneLink,
+        *,
+        lane_bytes: int,
+        copy_bytes: int,
+        sees_all: bool,
+    ) -> None:
+        self._recording = recording
+        super().__init__(
+            loop, path, samplings, lane_bytes=lane_bytes, copy_bytes=copy_bytes, sees_all=sees_all
+        )
+
+    async def keep_connected(self) -> None:
+        """Connect to both processes, and again whenever one comes back."""
+        await asyncio.gather(super().keep_connected(), self._recording.keep_connected())
+
+    def tell_missed(self) -> None:
+        """Write down for each process what it was not given."""
+        super().tell_missed()
+        self._recording.tell_missed()
+
+    @property
+    def dropped(self) -> Mapping[tuple[str, str], int]:
+        return {**super().dropped, **self._recording.dropped}
+
+    def copied(
+        self,
+        fleet: str | None,
+        request_id: str,
+        path: str,
+        target: str,
+        headers: Headers,
+        body: bytes,
+        prompt: Prompt,
+        received_ns: int,
+        sent_ns: int,
+    ) -> Copy | None:
+        """Offer the request to an experiment, and to the recording."""
+        given = (request_id, path, target, headers, body, prompt, received_ns, sent_ns)
+        copy = super().copied(fleet, *given)
+        recorded = self._recording.copied(None, *given)
+        if copy is None or recorded is None:
+            return copy or recorded
+        return _Both(copy.experiment, copy.id, received_ns, sent_ns, copy.reads, recorded=recorded)
+
+    def unread(self, fleet: str | None, request_id: bytes, path: str) -> None:
+        """Count a request that goes by unread, wherever it would have gone."""
+        super().unread(fleet, request_id, path)
+        self._recording.unread(None, request_id, path)
+
+    def served(
+        self, copy: Copy, status: int, content_type: str, head_ns: int | None, end_ns: int, ending: str
+    ) -> None:
+        """Offer production's answer to whoever has its request."""
+        given = (status, content_type, head_ns, end_ns, ending)
+        if copy.experiment is self._recording.experiments[0]:
+            self._recorded(copy, copy, *given)
+            return
+        super().served(copy, *given)
+        if isinstance(copy, _Both) and copy.recorded is not None:
+            self._recorded(copy.recorded, copy, *given)
+
+    def _recorded(
+        self,
+        recorded: Copy,
+        copy: Copy,
+        status: int,
+        content_type: str,
+        head_ns: int | None,
+        end_ns: int,
+        ending: str,
+    ) -> None:
+        if recorded is not copy:
+            recorded.reads, recorded.sent_ns = copy.reads, copy.sent_ns
+        if copy.overflowed:
+            # Its text is gone, and its lengths are not known; that it was asked and how it ended still is.
+            recorded.reads, recorded.overflowed = [], False
+        self._recording.served(recorded, status, content_type, head_ns, end_ns, ending)
