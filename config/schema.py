@@ -33,8 +33,8 @@ def _share(value: object) -> object:
         share = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
     except ValueError:
         share = 0.0
-    if not 0.0 < share <= 1.0:
-        raise expected("auto or a share above 0 and at most 1")
+    if not 0.0 < share <= 8.0:
+        raise expected("auto, a share above 0, or how many times each conversation is sent, at most 8")
     return share
 
 
@@ -130,7 +130,8 @@ class Sample(Strict):
 
     rate: Share = Field(
         default="auto",
-        description="The share of conversations; auto loads an arm as one production engine is.",
+        description="The share of conversations; auto loads an arm as one production engine is. Above 1"
+        " each is sent more than once (2.5: half of them twice, half three times), to all arms alike.",
     )
     by: Literal["conversation"] = Field(
         default="conversation", description="What is sampled: conversations are copied whole or not at all."
@@ -195,6 +196,10 @@ class Experiment(Strict):
         default=100, description="Pairs of control against itself before the trial, at least."
     )
     slo: Slo = Field(default=Slo(), description="What counts as a good request.")
+    warm_up_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        default=10.0,
+        description="Seconds of copies, at the start and after a pause, whose pairs are kept and not judged.",
+    )
     max_inflight: Annotated[Count, Field(ge=1, le=65_536)] = Field(
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
     )

@@ -101,7 +101,7 @@ def compose(
     )
     shadow = ShadowSpec(
         run_dir=run_dir,
-        experiments=tuple(_mirrored(config, experiment, kinds) for experiment in config.experiments),
+        experiments=tuple(_mirrored(config, experiment, kinds, secret) for experiment in config.experiments),
         copy_bytes=config.mirror.copy_bytes,
         lane_bytes=config.mirror.lane_bytes,
         tells_ids=any(fleet.learn.copies and fleet.kv_events.read != "off" for fleet in config.fleets),
@@ -129,10 +129,10 @@ def places(config: Config) -> list[Place]:
 
 
 def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
-    """The share of a fleet's conversations an experiment copies.
+    """The share of a fleet's conversations an experiment copies; above 1, how often each is sent.
 
-    "auto" is one over the number of engines: every arm is one engine, so each then carries what one of
-    production's carries.
+    "auto" begins with one over the number of engines: every arm is one engine, so each then carries about
+    what one of production's carries.  From there `mirror.matching` goes on, by what is in flight.
     """
     rate = experiment.sample.rate
     return 1.0 / max(1, len(fleet.engines)) if isinstance(rate, str) else rate
@@ -257,7 +257,7 @@ def _sampling(config: Config, experiment: Experiment, secret: bytes) -> Sampling
     return SamplingSpec(
         experiment=experiment.name,
         fleet=fleet.model,
-        rate=share_sampled(experiment, fleet),
+        rate=min(1.0, share_sampled(experiment, fleet)),
         salt=_derived(secret, f"sample {experiment.name}", _SALT_BYTES),
     )
 
@@ -288,7 +288,9 @@ def _recording(config: Config, to: Path, secret: bytes, run_dir: str) -> RecordS
     )
 
 
-def _mirrored(config: Config, experiment: Experiment, kinds: Mapping[str, str]) -> MirrorExperiment:
+def _mirrored(
+    config: Config, experiment: Experiment, kinds: Mapping[str, str], secret: bytes
+) -> MirrorExperiment:
     fleet = config.fleet_of(experiment)
     candidates = (_arm(candidate.name, candidate, kinds) for candidate in experiment.candidates)
     return MirrorExperiment(
@@ -299,6 +301,10 @@ def _mirrored(config: Config, experiment: Experiment, kinds: Mapping[str, str]) 
         models=() if fleet.model is None else (fleet.model, *fleet.aliases),
         max_inflight=experiment.max_inflight,
         timeout_s=experiment.timeout_s,
+        rate=share_sampled(experiment, fleet),
+        auto=isinstance(experiment.sample.rate, str),
+        salt=_derived(secret, f"send again {experiment.name}", _SALT_BYTES),
+        warm_up_s=experiment.warm_up_s,
     )
 
 

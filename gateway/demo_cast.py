@@ -118,6 +118,7 @@ def deployment(
                 "window_s": 2.0,
                 "calibration_s": calibration_s,
                 "calibration_pairs": 100,
+                "warm_up_s": 2.0,
                 "max_inflight": 128,
                 "timeout_s": 20,
             }

@@ -185,15 +185,18 @@ BAD = {
     ),
     "a rate of nothing": (
         TRIAL + "    sample: {rate: 0}\n",
-        "a.yaml:7: experiments[0].sample.rate: expected auto or a share above 0 and at most 1, found 0",
+        "a.yaml:7: experiments[0].sample.rate: expected auto, a share above 0, "
+        "or how many times each conversation is sent, at most 8, found 0",
     ),
     "a rate above everything": (
-        TRIAL + "    sample: {rate: 1.1}\n",
-        "a.yaml:7: experiments[0].sample.rate: expected auto or a share above 0 and at most 1, found 1.1",
+        TRIAL + "    sample: {rate: 8.1}\n",
+        "a.yaml:7: experiments[0].sample.rate: expected auto, a share above 0, "
+        "or how many times each conversation is sent, at most 8, found 8.1",
     ),
     "a rate of yes": (
         TRIAL + "    sample: {rate: yes}\n",
-        "a.yaml:7: experiments[0].sample.rate: expected auto or a share above 0 and at most 1, found true",
+        "a.yaml:7: experiments[0].sample.rate: expected auto, a share above 0, "
+        "or how many times each conversation is sent, at most 8, found true",
     ),
     "sampling by requests": (
         TRIAL + "    sample: {by: request}\n",

@@ -172,7 +172,7 @@ def config(urls: dict[str, str], state: Path) -> dict[str, Any]:
         ],
         "experiments": [{
             "name": "trial", "fleet": "plain", "sample": {"rate": 1.0}, "timeout_s": 3,
-            "calibration_s": 0, "calibration_pairs": 2, "window_s": 0.1,
+            "calibration_s": 0, "calibration_pairs": 2, "window_s": 0.1, "warm_up_s": 0,
             "control": {"engine": urls["control"], "api_key": "${ARM_KEY}"},
             "candidates": [{"name": "other", "engine": urls["candidate"], "api_key": "${ARM_KEY}"}],
         }],
