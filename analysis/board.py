@@ -18,6 +18,7 @@ from analysis.supervision import Supervision
 
 _FRAMES_A_TURN = 16
 _RELOAD_S = 60.0
+_SWITCH_S = 2.0
 _SETTLE_S = 0.2  # the last words about experiments that end are in a socket's buffer by now, and are read
 T = TypeVar("T")
 
@@ -198,6 +199,12 @@ class Board:
         """Have the configuration read again: what came of it; None when nobody says."""
         return None if self.supervision is None else await self.supervision.reload(_RELOAD_S)
 
+    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+        """Have experiments paused, or go on: what came of it; None when nobody says."""
+        if self.supervision is None:
+            return None
+        return await self.supervision.switches.ask(kind, names, why, _SWITCH_S)
+
     def names(self) -> list[str]:
         """The experiments' names."""
         return list(self._courses)
@@ -217,6 +224,11 @@ class Board:
             self.inbox.dropped["ranking_failed"] += 1
             self._notice("ranking_failed", experiment=name, error=errors.told(error))
             raise
+
+    def _switch(self, course: Course) -> dict[str, Any]:
+        if self.supervision is None:
+            return {"paused": None, "trips": {}}
+        return self.supervision.switches.of(course.spec.name, self._now_ns())
 
     def not_ready(self) -> list[str]:
         """Why traffic should not be sent here now."""
@@ -240,7 +252,7 @@ class Board:
             "kv_events": {} if self.supervision is None else self.supervision.state.get("kv_events", {}),
             "processes": self.roster.processes(self._now_ns()),
             "experiments": [
-                {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch}
+                {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch, **self._switch(course)}
                 for course in self._courses.values()
             ],
             "inbox": {"waiting": self.inbox.waiting, "waiting_bytes": self.inbox.waiting_bytes},

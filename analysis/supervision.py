@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+from analysis.switches import Switches
+
 
 class Supervision:
     """The supervisor's last word.  `say(kind, body)` sends it a message; False when it does not hear."""
@@ -13,6 +15,7 @@ class Supervision:
     def __init__(self, say: Callable[[str, bytes], bool]) -> None:
         self._say = say
         self._changed = asyncio.Event()
+        self.switches = Switches(say)
         self.state: dict[str, Any] = {}
 
     def told(self, body: bytes) -> None:

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from config import address
 from config.admission import Admission, AtATime, ClientKey, WhenFull
+from config.brakes import Brakes
 from config.consistency import complaints, fleet_of
 from config.engine import KINDS as KINDS
 from config.engine import Discover as Discover
@@ -204,6 +205,11 @@ class Experiment(Strict):
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
     )
     timeout_s: Seconds = Field(default=600.0, description="A copy's answer may take this many seconds.")
+    paused: bool = Field(
+        default=False,
+        description="Whether nothing is copied for now; at a reload it acts at once and nothing begins anew.",
+    )
+    brakes: Brakes = Field(default=Brakes(), description="When it pauses itself.")
 
 
 class Mirror(Strict):

@@ -154,6 +154,15 @@ def _top(given: argparse.Namespace) -> int:
     return run_top(url, given.experiment)
 
 
+def _experiment(given: argparse.Namespace) -> int:
+    from gateway.experiment import NotDone, experiment
+
+    try:
+        return experiment(given.action, given.experiment, every=given.all, admin=given.admin, why=given.why)
+    except NotDone as error:
+        return _say(f"shadowlane experiment {given.action}: {error}", _FAILED)
+
+
 def _key(given: argparse.Namespace) -> int:
     import secrets
 
@@ -243,6 +252,7 @@ _COMMANDS = {
     "report": _report,
     "demo": _demo,
     "top": _top,
+    "experiment": _experiment,
     "key": _key,
     "version": _version,
     "_worker": _worker,

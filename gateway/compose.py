@@ -27,6 +27,7 @@ from gateway.spec import (
     SplitSpec,
     WorkerSpec,
 )
+from mirror.brakes import BrakeSpec
 from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
 from wire.tls import ClientTls, ServerTls
 
@@ -259,6 +260,7 @@ def _sampling(config: Config, experiment: Experiment, secret: bytes) -> Sampling
         fleet=fleet.model,
         rate=min(1.0, share_sampled(experiment, fleet)),
         salt=_derived(secret, f"sample {experiment.name}", _SALT_BYTES),
+        brakes=brakes_of(experiment),
     )
 
 
@@ -288,6 +290,11 @@ def _recording(config: Config, to: Path, secret: bytes, run_dir: str) -> RecordS
     )
 
 
+def brakes_of(experiment: Experiment) -> BrakeSpec:
+    """When an experiment pauses itself, by the config."""
+    return BrakeSpec(**experiment.brakes.model_dump())
+
+
 def _mirrored(
     config: Config, experiment: Experiment, kinds: Mapping[str, str], secret: bytes
 ) -> MirrorExperiment:
@@ -301,6 +308,7 @@ def _mirrored(
         models=() if fleet.model is None else (fleet.model, *fleet.aliases),
         max_inflight=experiment.max_inflight,
         timeout_s=experiment.timeout_s,
+        brakes=brakes_of(experiment),
         rate=share_sampled(experiment, fleet),
         auto=isinstance(experiment.sample.rate, str),
         salt=_derived(secret, f"send again {experiment.name}", _SALT_BYTES),

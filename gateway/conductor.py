@@ -114,6 +114,11 @@ class Conductor:
         """The configuration in use, without what was discovered."""
         return self._plan.config
 
+    @property
+    def newest(self) -> Config:
+        """The configuration in use, or the one that waits for its turn."""
+        return self._plan.config if self._wanted is None else self._wanted.plan.config
+
     # What comes
 
     def read(self, read: Read[Plan], now_ns: int) -> None:

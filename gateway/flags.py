@@ -63,6 +63,15 @@ The first line is the key, for the client alone; what follows is the entry.
   shadowlane key search-team | (read -r key; cat >> entries.yaml; echo "$key")
   shadowlane key search-team --stdin < key.txt     (a key that exists already)
 """
+_EXPERIMENT = """\
+The kill switch: a paused experiment copies nothing, in any worker, within a second, and its arms are rid of
+what was under way.  Production does not notice.  A pause by hand lasts over restarts, until it is resumed.
+
+  shadowlane experiment pause fp8-kv --why "the GPU is needed"
+  shadowlane experiment pause --all
+  shadowlane experiment resume fp8-kv
+  shadowlane experiment list
+"""
 _EMULATE = """\
 Run the embedded engine: paged, prefix-caching, continuously batching, without a GPU.
 All that follows goes to it.
@@ -96,6 +105,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
+    _experiment(_command(commands, "experiment", "pause experiments, or let them go on", _EXPERIMENT))
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
     key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")
@@ -160,6 +170,15 @@ def _report(command: argparse.ArgumentParser) -> None:
     add("--html", metavar="OUT", help="write one self-contained page")
     add("--json", action="store_true", help="print the ranking as JSON")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _experiment(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("action", choices=("pause", "resume", "list"), help="what to do")
+    add("experiment", nargs="?", help="which one")
+    add("--all", action="store_true", help="all of them")
+    add("--why", metavar="TEXT", default="", help="a reason, shown wherever the pause is")
+    add("--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)")
 
 
 def _demo(command: argparse.ArgumentParser) -> None:

@@ -42,7 +42,7 @@ class Line:
         self._loop = asyncio.get_running_loop()
         self._specs: asyncio.Queue[bytes] = asyncio.Queue()
         self._hearers: dict[str, Callable[[bytes], None]] = {}
-        self._loop.add_reader(channel.fileno(), self._come)
+        self._loop.add_reader(channel.fileno(), self.come)
 
     def hears(self, kind: str, hearer: Callable[[bytes], None]) -> None:
         """Have `hearer(body)` called for each message of this kind."""
@@ -67,7 +67,8 @@ class Line:
         self._loop.remove_reader(self._channel.fileno())
         self._channel.close()
 
-    def _come(self) -> None:
+    def come(self) -> None:
+        """Hear what has come so far: for who must know it before all else."""
         try:
             for kind, body in self._channel.receive():
                 if kind == "spec":

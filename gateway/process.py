@@ -3,13 +3,14 @@
 import asyncio
 import ctypes
 import gc
+import json
 import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import uvloop
@@ -18,6 +19,8 @@ from gateway import compose, metrics
 from gateway.channel import Channel
 from gateway.line import Line
 from gateway.log import configure
+from mirror.brakes import Trip
+from mirror.switched import Switched
 
 _PR_SET_PDEATHSIG = 1
 _AFTER_OTHERS = 10
@@ -57,7 +60,16 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
         gc.set_threshold(*_GC_THRESHOLDS)
         changes = line.changes(compose.worker_from_json)
         unreached = _told_rarely(line)
-        await serve_worker(spec, listeners, stop, log, changes=changes, unreached=unreached)
+        await serve_worker(
+            spec,
+            listeners,
+            stop,
+            log,
+            changes=changes,
+            unreached=unreached,
+            switched=_switched(line),
+            tripped=_tripped(line),
+        )
 
     return _live(process, serve, setting)
 
@@ -65,10 +77,17 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
 def run_shadow(spec_json: bytes, setting: Setting) -> int:
     """Life of the shadow process.  Gives the exit status."""
     spec = compose.shadow_from_json(spec_json)
+    from mirror.braking import ShadowBrakes
     from mirror.shadow import serve_shadow
 
     async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
-        await serve_shadow(spec, stop, changes=line.changes(compose.shadow_from_json))
+        await serve_shadow(
+            spec,
+            stop,
+            changes=line.changes(compose.shadow_from_json),
+            switched=_switched(line),
+            brakes=ShadowBrakes(_tripped(line)),
+        )
 
     return _live("shadow", serve, setting)
 
@@ -82,6 +101,7 @@ def run_analysis(spec_json: bytes, setting: Setting) -> int:
     async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
         supervision = Supervision(line.say)
         line.hears("state", supervision.told)
+        line.hears("switches", supervision.switches.told)
         changes = line.changes(compose.analysis_from_json)
         await serve_analysis(spec, stop, changes=changes, supervision=supervision)
 
@@ -129,6 +149,27 @@ def run_recording(spec_json: bytes, setting: Setting) -> int:
         await serve_recording(spec, stop, log)
 
     return _live("recording", serve, setting)
+
+
+def _switched(line: Line) -> Switched:
+    """The supervisor's word on pauses: its first is in the channel since before this process was."""
+
+    def obeyed(number: int) -> None:
+        line.say("switched", json.dumps({"number": number}).encode())
+
+    switched = Switched(obeyed)
+    line.hears("switch", switched.told)
+    line.come()
+    return switched
+
+
+def _tripped(line: Line) -> Callable[[str, Trip], None]:
+    """Tell the supervisor what a brake says."""
+
+    def tripped(experiment: str, trip: Trip) -> None:
+        line.say("tripped", json.dumps({"experiment": experiment, "trip": asdict(trip)}).encode())
+
+    return tripped
 
 
 def _told_rarely(line: Line) -> Callable[[str], None]:

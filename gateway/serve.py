@@ -27,6 +27,7 @@ from gateway.recording import spec as recording
 from gateway.reload import Reader
 from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
+from gateway.switching import FILE, KINDS, Switching
 from gateway.tables import Tables
 from wire.tls import BadTls
 
@@ -104,6 +105,9 @@ def serve(
             composed, lambda told, config: children(told, fds, config), prepare, str(file or "settings")
         )
         conductor = Conductor(plan, told, tables.columns, means, log)
+        switching = Switching(config.state_dir / FILE, log)
+        switching.remember(time.monotonic_ns())
+        switching.configure(config, time.monotonic_ns())
 
         def read() -> Plan:
             found = config if reread is None else reread()
@@ -122,6 +126,18 @@ def serve(
                 clear_board(run_dir)
                 forget_live_gauges(run_dir / "metrics", child.name)
             conductor.died(child, time.monotonic_ns())
+            switching.died(child)
+
+        def started(child: Child) -> None:
+            conductor.started(child)
+            switching.started(child)
+
+        def looked() -> float | None:
+            now_ns = time.monotonic_ns()
+            switching.configure(conductor.newest, now_ns)
+            switching.look(now_ns)
+            conductor.look(now_ns)
+            return switching.due_in_s(now_ns)
 
         def draining() -> None:
             for bound in listening:  # or the kernel would go on accepting what no worker takes any more
@@ -131,6 +147,8 @@ def serve(
         def heard(child: str, kind: str, body: bytes) -> None:
             if kind == "reload":
                 reader.ask(body.decode())
+            elif kind in KINDS:
+                switching.heard(child, kind, body, time.monotonic_ns())
             else:
                 conductor.heard(child, kind, body, time.monotonic_ns())
 
@@ -154,16 +172,18 @@ def serve(
             children(told, fds, config),
             environment=_environment(env, run_dir),
             log=log,
-            started=conductor.started,
+            started=started,
             died=died,
             draining=draining,
             hangup=lambda: reader.ask("SIGHUP"),
             announce=announce,
             heard=heard,
-            looked=lambda: conductor.look(time.monotonic_ns()),
+            looked=looked,
+            greeting=switching.greeting,
         )
         supervisor.watch(reader.fileno(), was_read)
         conductor.conduct(supervisor)
+        switching.conduct(supervisor)
         return supervisor.run()
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mirror.brakes import BrakeSpec
 from wire.tls import ClientTls, ServerTls
 
 
@@ -105,6 +106,7 @@ class SamplingSpec:
     fleet: str | None
     rate: float
     salt: bytes = field(repr=False)
+    brakes: BrakeSpec = field(default_factory=BrakeSpec)
 
 
 @dataclass(frozen=True, slots=True)

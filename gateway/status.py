@@ -47,6 +47,7 @@ def status_frame(service: Service, index: int, at_ns: int) -> bytes:
         "connections": len(service.connections),
         "engines": engines,
         "counts": counts,
+        "paused": [one.name for one in service.lane.experiments if one.paused],
     }
     packed: bytes = msgpack.packb(["status", status])
     return packed

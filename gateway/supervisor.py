@@ -30,7 +30,9 @@ class Supervisor:
     `environment` is what children see.  `started(child)` and `died(child)` are called for each life and
     death, `draining()` once when the end is asked for, `hangup()` for each SIGHUP.  `announce()` is called
     again and again after the start until it returns True.  `heard(child, kind, body)` is called for each
-    message of a child that has a channel, `looked()` at each turn of the loop: every few seconds at least.
+    message of a child that has a channel, `looked()` at each turn of the loop: every few seconds at least, or
+    after as many seconds as it says.  `greeting(child)` gives messages that lie in a channel before its child
+    begins to live.
     """
 
     def __init__(
@@ -45,7 +47,8 @@ class Supervisor:
         hangup: Callable[[], None] | None = None,
         announce: Callable[[], bool] = lambda: True,
         heard: Callable[[str, str, bytes], None] = lambda _child, _kind, _body: None,
-        looked: Callable[[], None] = lambda: None,
+        looked: Callable[[], float | None] = lambda: None,
+        greeting: Callable[[Child], Sequence[tuple[str, bytes]]] = lambda _child: (),
     ) -> None:
         self._roster = Roster(children)
         self._children = {child.name: child for child in children}
@@ -58,6 +61,7 @@ class Supervisor:
         self._announce: Callable[[], bool] | None = announce
         self._heard = heard
         self._looked = looked
+        self._greeting = greeting
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._channels: dict[str, Channel] = {}
         self._selector = selectors.DefaultSelector()
@@ -95,8 +99,8 @@ class Supervisor:
                     self._start(child, now_ns)
                 for child, order in self._roster.orders(now_ns):
                     self._tell(child, order)
-                self._looked()
-                for key, _events in self._selector.select(self._wait_s()):
+                within_s = self._looked()
+                for key, _events in self._selector.select(self._wait_s(within_s)):
                     key.data()
         if self._roster.killed:
             self._log.warning("ended, but had to kill", children=self._roster.killed)
@@ -104,11 +108,12 @@ class Supervisor:
         self._log.info("ended cleanly")
         return 0
 
-    def _wait_s(self) -> float:
+    def _wait_s(self, within_s: float | None) -> float:
         if self._announce is not None and (self._roster.draining or self._announce()):
             self._announce = None
         wait_s = self._roster.wake_in_s(time.monotonic_ns())
         most_s = _LONGEST_WAIT_S if self._announce is None else _ANNOUNCE_EVERY_S
+        most_s = most_s if within_s is None else min(most_s, within_s)
         return most_s if wait_s is None else min(most_s, wait_s)
 
     def _signalled(self, signals: bytes) -> None:
@@ -144,6 +149,8 @@ class Supervisor:
         try:
             if child.hears:
                 ours, theirs = Channel.pair()
+                for kind, body in self._greeting(child):
+                    ours.send(kind, body)
                 argv, fds = (*argv, "--control", str(theirs.fileno())), (*fds, theirs.fileno())
             with body_file(child.spec) as spec:
                 self._running[child.name] = subprocess.Popen(

@@ -252,10 +252,23 @@ async def _pictures(
 ) -> Group:
     names = [experiment] if experiment else await experiment_names(session, admin_url)
     pictures: list[RenderableType] = []
+    pauses = await _pauses(session, admin_url)
     for name in names:
         async with session.get(f"{admin_url}/api/experiments/{name}", raise_for_status=True) as response:
-            pictures += [ranking_table(await response.json(), width), Text()]
+            pictures += [ranking_table(await response.json(), width), *pauses.get(name, ()), Text()]
     return Group(*pictures or [Text("no experiment is configured")])
+
+
+async def _pauses(session: aiohttp.ClientSession, admin_url: str) -> dict[str, list[RenderableType]]:
+    """A line for each experiment that is paused."""
+    async with session.get(f"{admin_url}/api/experiments", raise_for_status=True) as response:
+        listed = await response.json()
+    experiments = listed.get("experiments", []) if isinstance(listed, Mapping) else []
+    return {
+        one["name"]: [Text(f"paused ({why['reason']}): {why['detail']}; {why['remedy']}", "bold yellow")]
+        for one in experiments
+        if isinstance(one, Mapping) and (why := one.get("paused"))
+    }
 
 
 async def experiment_names(session: aiohttp.ClientSession, admin_url: str) -> list[str]:

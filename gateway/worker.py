@@ -15,6 +15,7 @@ from config import plugins
 from gateway.access_log import AccessLog
 from gateway.admission.desk import Desk
 from gateway.beat import beat
+from gateway.braking import Braking, Tripped
 from gateway.bridge.studies import Studies
 from gateway.drain import drain
 from gateway.entrance import Porter
@@ -36,6 +37,7 @@ from gateway.spec import WorkerSpec
 from gateway.status import StatusLink, engine_series, shadow_series, status_frame
 from gateway.sweep import sweep
 from gateway.tls import Certificates
+from mirror.switched import Switched
 from wire.errors import told
 from wire.exchange import Ending
 from wire.tasks import Tasks
@@ -54,14 +56,20 @@ async def serve_worker(
     *,
     changes: Changes | None = None,
     unreached: Callable[[str], None] = lambda _fleet: None,
+    switched: Switched | None = None,
+    tripped: Tripped = lambda _experiment, _trip: None,
 ) -> None:
     """Serve until `stop` is set, then finish what runs, within `limits.drain_s`.
 
     `changes` are new specs to serve by from then on; `unreached(fleet)` is called when an engine is lost.
+    `switched` says which experiments are paused, `tripped(experiment, trip)` is called while one should be.
     """
     loop = asyncio.get_running_loop()
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
     worker = _Worker(spec, loop, tasks, log, unreached)
+    worker.brakes = Braking(worker.lane, spec.experiments, spec.lane_bytes, tripped)
+    if switched is not None:
+        switched.obeyed_by(worker.lane.switch)
     new_id = _ids()
     porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, new_id), tasks)
     servers = [await porter.serve(one) for one in listeners]
@@ -84,6 +92,8 @@ async def serve_worker(
 
 class _Worker:
     """The parts of one worker, and what is done with them once a second and once a reload."""
+
+    brakes: Braking
 
     def __init__(
         self,
@@ -159,6 +169,7 @@ class _Worker:
         for engine in (engine for fleet in spec.fleets for engine in fleet.engines):
             self._pools.secure(service.pools[engine.id], engine)
         self.lane.renew(spec.experiments)
+        self.brakes.renew(spec.experiments)
         self._metrics.know(
             engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
             fleets=[fleet.name for fleet in service.fleets.fleets],
@@ -173,8 +184,14 @@ class _Worker:
             "look": self._look,
             "let go": self._let_go,
             "report": lambda _: self.report(),
+            "brakes": lambda _: self._brake(),
         }
         await beat(steps, self._failed)
+
+    def _brake(self) -> None:
+        service = self.service
+        names = {fleet.spec.model: fleet.name for fleet in service.fleets.fleets}
+        self.brakes.look(service.tallies.counts, names)
 
     def _look(self, now_ns: int) -> None:
         if self.known is not None and self.studies is not None:
@@ -239,6 +256,8 @@ class _Worker:
             engine_series(fleet.engines, counts, gauges)
             seen, fleet.seconds = fleet.seconds, Seconds()
             seconds["ttft", fleet.name] = seen.ttft
+            if self.brakes.is_needed:
+                self.brakes.saw(fleet.name, seen.ttft)
             seconds["e2e", fleet.name] = seen.e2e
             seconds["overhead", fleet.name] = seen.overhead
         self._desk.report(counts, seconds, gauges)

@@ -10,6 +10,7 @@ from mirror import ids
 from mirror.admit import Admission, Phase
 from mirror.arms import TOO_LARGE, Arm, Prepared
 from mirror.frames import Copy, Load, Served, production_answer
+from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pair import DUPLICATE, STOPPED, Joiner
 from mirror.rewrite import Body
@@ -64,6 +65,7 @@ class Comparison:
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
         self._stopping = False
+        self.paused = False
 
     @property
     def phase(self) -> Phase:
@@ -181,6 +183,7 @@ class Comparison:
         return {
             "experiment": self.experiment.name,
             "phase": self.phase.name,
+            "paused": self.paused,
             "epoch": self.phase.epoch,
             "inflight": self.joiner.inflight,
             "held_bytes": self.held_bytes,
@@ -192,6 +195,18 @@ class Comparison:
     def stop(self) -> None:
         """Take no more copies; those under way go on."""
         self._stopping = True
+
+    def switch(self, paused: bool) -> None:
+        """Pause: take no more copies, and give up those that wait for an arm, so that it is rid of them now.
+
+        Conversations do not outlast a pause, for they lost turns: only those that begin after it are copied.
+        """
+        if paused and not self.paused:
+            self.joiner.abandon(PAUSED)
+            for arm in self.arms:
+                arm.give_up()
+            self._admission = Admission(self.experiment.max_inflight)
+        self.paused = paused
 
     def close(self) -> None:
         """End what is under way: it is dropped, not held against the arms."""
@@ -214,6 +229,8 @@ class Comparison:
     def _unfit(self, copy: Copy) -> str | None:
         if self._stopping:
             return STOPPED
+        if self.paused:
+            return PAUSED
         if not copyable(copy.path, copy.headers):
             return NOT_COPYABLE
         if len(copy.body) > self._spec.copy_bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
+from collections.abc import Set as AbstractSet
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -12,12 +13,14 @@ import msgspec
 
 from mirror import ids
 from mirror.admit import Phase, PhaseName
+from mirror.braking import ShadowBrakes
 from mirror.comparison import Comparison
 from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
 from mirror.lane import pack_rates
 from mirror.observations import Observations
 from mirror.spec import MirrorExperiment, ShadowSpec
+from mirror.switched import Switched
 from wire.tasks import Tasks
 
 LANE_SOCKET = "lane.sock"
@@ -43,7 +46,13 @@ Changes = AsyncIterator[tuple[ShadowSpec, Callable[[str | None], None]]]
 
 
 async def serve_shadow(
-    spec: ShadowSpec, stop: asyncio.Event, rng: Random | None = None, *, changes: Changes | None = None
+    spec: ShadowSpec,
+    stop: asyncio.Event,
+    rng: Random | None = None,
+    *,
+    changes: Changes | None = None,
+    switched: Switched | None = None,
+    brakes: ShadowBrakes | None = None,
 ) -> None:
     """Shadow until `stop` is set, then drain: no new copies, those under way get `drain_s`.
 
@@ -51,14 +60,19 @@ async def serve_shadow(
     when the lane cannot be listened on, BooksDoNotClose at the end when they do not, and whatever ended a
     background task.
     """
-    await Shadow(spec, rng or Random()).serve(stop, changes)
+    shadow = Shadow(spec, rng or Random(), brakes=brakes or ShadowBrakes())
+    if switched is not None:
+        switched.obeyed_by(shadow.switch)
+    await shadow.serve(stop, changes)
 
 
 class Shadow:
     """All experiments of one gateway, between one lane and one analysis process."""
 
-    def __init__(self, spec: ShadowSpec, rng: Random) -> None:
+    def __init__(self, spec: ShadowSpec, rng: Random, *, brakes: ShadowBrakes | None = None) -> None:
         self._spec = spec
+        self._brakes = brakes or ShadowBrakes()
+        self._paused: AbstractSet[str] = frozenset()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks = Tasks(self._task_failed)
         self._unknown = 0  # frames of experiments this process was not told of
@@ -114,12 +128,19 @@ class Shadow:
         for name, experiment in wanted.items():
             if name not in self.comparisons:
                 comparison = self.comparisons[name] = self._comparison(experiment)
+                comparison.switch(name in self._paused)
                 ended, told = self._ended.get(name), self._phases.get(name)
                 if name in spec.anew and ended is not None and (told is None or told.epoch == ended):
                     comparison.phase = Phase("paused", ended)  # until the analysis has begun anew, too
                 elif told is not None:
                     comparison.phase = told
                 self.observations.offer(_pack("books", comparison.books()))  # they count from nothing again
+
+    def switch(self, paused: AbstractSet[str]) -> None:
+        """From now on these experiments are paused, and no others."""
+        self._paused = paused
+        for name, comparison in self.comparisons.items():
+            comparison.switch(name in paused)
 
     async def _until(self, stop: asyncio.Event) -> None:
         """Work until told to stop; raises what ended a background task."""
@@ -222,6 +243,7 @@ class Shadow:
             if self.observations.connected:
                 self._report()
             self.inlet.confirm()
+            self._brakes.look(monotonic_ns(), self.comparisons.values())
 
     def _report(self) -> None:
         for comparison in self.comparisons.values():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from mirror.brakes import BrakeSpec
 from wire.tls import ClientTls
 
 CONTROL = "control"
@@ -43,6 +44,7 @@ class MirrorExperiment:
     max_inflight: int = 64
     timeout_s: float = 600.0
     first_byte_s: float = 300.0
+    brakes: BrakeSpec = field(default_factory=BrakeSpec)
     rate: float = 1.0
     auto: bool = False
     salt: bytes = field(default=b"", repr=False)

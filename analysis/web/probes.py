@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
+from analysis.switches import BRAKES, BY_HAND, CONFIG
 from analysis.web.source import SOURCE
 
 METRICS_DIR: web.AppKey[str | None] = web.AppKey("metrics_dir")
@@ -75,6 +76,7 @@ class _Own(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._process()
         yield from self._experiments()
+        yield from self._pauses()
 
     def _process(self) -> Iterator[Metric]:
         yield from self._config()
@@ -132,6 +134,25 @@ class _Own(Collector):
             found.add_metric([fleet], source["engines"])
             failing.add_metric([fleet], float(source["error"] is not None))
         yield from (found, failing)
+
+    def _pauses(self) -> Iterator[Metric]:
+        paused = GaugeMetricFamily(
+            "shadowlane_experiment_paused",
+            "1 for the reason why an experiment is paused now.",
+            labels=["experiment", "reason"],
+        )
+        trips = CounterMetricFamily(
+            "shadowlane_experiment_trips",
+            "How often an experiment paused itself, by reason.",
+            labels=["experiment", "reason"],
+        )
+        for one in self._status["experiments"]:
+            why = one.get("paused")
+            for reason in (BY_HAND, CONFIG, *BRAKES):
+                paused.add_metric([one["name"], reason], float(why is not None and why["reason"] == reason))
+            for reason in BRAKES:
+                trips.add_metric([one["name"], reason], (one.get("trips") or {}).get(reason, 0))
+        yield from (paused, trips)
 
     def _experiments(self) -> Iterator[Metric]:
         pairs = GaugeMetricFamily(

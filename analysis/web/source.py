@@ -1,5 +1,6 @@
 """What the admin server shows: the questions it asks of the process it runs in."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from aiohttp import web
@@ -16,6 +17,9 @@ class Source(Protocol):
 
     async def reload(self) -> dict[str, Any] | None:
         """Have the configuration read again: what came of it; None when nobody says."""
+
+    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+        """Have experiments (all, where none is named) paused or, by "resume", go on: what came of it."""
 
     def names(self) -> list[str]:
         """The experiments' names."""

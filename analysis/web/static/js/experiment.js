@@ -32,7 +32,9 @@ function head(spec, ranking) {
   const report = `/api/experiments/${encodeURIComponent(spec.name)}/report.html`;
   const phase = ranking?.phase ?? "waiting";
   const fact = (name, value) => h("span", {}, `${name} `, h("b", {}, value));
-  const parts = [h("div", { class: "title" }, h("h2", {}, spec.name), h("span", { class: `chip ${phase}` }, phase), h("span", { class: "dim" }, `fleet ${spec.fleet}`), h("span", { class: "grow" }), h("a", { href: report }, "Report"), h("a", { href: `/api/experiments/${encodeURIComponent(spec.name)}` }, "JSON"))];
+  const pause = spec.paused ? h("p", { class: "banner", role: "status" }, h("b", {}, `Paused (${words(spec.paused.reason)}): `), `${spec.paused.detail}. `, spec.paused.resumes_in_s === null ? "Nothing is copied until it is resumed. " : `Goes on by itself in ${span(spec.paused.resumes_in_s)} unless the cause is seen again. `, h("span", { class: "dim" }, spec.paused.remedy)) : null;
+  const parts = [h("div", { class: "title" }, h("h2", {}, spec.name), h("span", { class: `chip ${pause ? "paused" : phase}` }, pause ? "paused" : phase), h("span", { class: "dim" }, `fleet ${spec.fleet}`), h("span", { class: "grow" }), h("a", { href: report }, "Report"), h("a", { href: `/api/experiments/${encodeURIComponent(spec.name)}` }, "JSON"))];
+  if (pause) parts.push(pause);
   if (!ranking) return parts;
   const at = progress(spec, ranking);
   if (ranking.summary) parts.push(h("p", { class: "summary" }, ranking.summary));
