@@ -72,6 +72,9 @@ class Line(msgspec.Struct, omit_defaults=True, tag_field="event", tag="request",
     prefill_uncached_bytes: int | None = None
     propensity: float | None = None  # with which chance this engine was drawn, given all that was known
     costs: Mapping[str, float] | None = None  # every engine's, as the policy reckoned
+    host_bytes: int | None = None  # of the prompt, that engine could load from its host's memory, not held
+    store_bytes: int | None = None  # or from its stores
+    credited_bytes: int | None = None  # of both, counted in `cached_bytes`, for what loading saves
 
 
 class Prefill(NamedTuple):
@@ -213,6 +216,9 @@ class AccessLog:
         )
         if costs is not None and choice is not None:
             line.propensity, line.costs = choice.propensity, costs
+        if choice is not None and choice.below is not None:
+            line.host_bytes, line.store_bytes = choice.below
+            line.credited_bytes = choice.credited_bytes
         if prefill is not None:
             line.prefill_engine = prefill.engine
             line.prefill_chosen_ms = _ms(prefill.chosen_ns, received_ns)

@@ -149,6 +149,8 @@ class Engine:
                 None if told is None else told.prompt_tokens,
                 None if told is None else told.cached_tokens,
                 None if told is None else told.completion_tokens,
+                choice.below,
+                choice.credited_bytes,
             )
         )
 

@@ -8,13 +8,14 @@ reader sees half a number.  Figures of two instants may be mixed for a moment, w
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from routing import credits
 from routing import rates as learning
 from routing.types import Rates
 
 if TYPE_CHECKING:
     from gateway.fleet import Engine
 
-_NAMES: Final[tuple[str, ...]] = learning.FIGURES
+_NAMES: Final[tuple[str, ...]] = learning.FIGURES + tuple(name for tier in credits.TIERS for name in tier)
 CELLS: Final = len(_NAMES) + 2  # samples, the instant, the figures
 
 

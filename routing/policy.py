@@ -14,6 +14,11 @@ class Residency(Protocol):
         """Bytes of this prompt each engine holds. 0 is a statement; of one left out nothing is known."""
         ...
 
+    def below(self) -> Mapping[int, tuple[int, int]]:
+        """Of the prompt that `held` was last asked about: bytes beyond those that each engine can load from
+        its host's memory, and beyond these from its stores. Engines that have none are left out."""
+        ...
+
 
 class Explains(Protocol):
     """A policy whose choice rests on a figure for each engine may have this beside `choose`."""

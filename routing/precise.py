@@ -8,7 +8,7 @@ high (`routing.bridge.accuracy`) nothing is at all: then the memory of what was 
 from array import array
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from routing.bridge.accuracy import Accuracy
 from routing.bridge.learner import DEFAULT_LINKS, Bridge
@@ -25,6 +25,15 @@ _RESTLESS_PROMPTS: Final = 256
 _NOTHING: Final[Mapping[int, int]] = {}
 
 
+class _Foretold(NamedTuple):
+    """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in lower tiers."""
+
+    tokens: int
+    size: int
+    is_all: bool
+    below: int
+
+
 class Precise:
     """`routing.policy.Residency` for one fleet. One `Bridge` for each block size among its engines."""
 
@@ -38,11 +47,13 @@ class Precise:
         self.trust = Trust()
         self.unlearned = 0
         """Answers to prompts of which nothing was known."""
-        # What was foretold of prompts that run: (last link, engine) -> (tokens, tokens a block, that is all).
-        self._pending: OrderedDict[tuple[int, int], tuple[int, int, bool]] = OrderedDict()
+        # What was foretold of prompts that run, by (last link, engine).
+        self._pending: OrderedDict[tuple[int, int], _Foretold] = OrderedDict()
         self._asked: Prompt | None = None
         self._foretold: dict[int, tuple[int, int]] = {}
         self._unsure: dict[int, tuple[int, int]] = {}  # of engines that may hold more
+        self._below: dict[int, tuple[int, int]] = {}
+        self._below_tokens: dict[int, int] = {}
         self._known_bytes = 0
 
     @property
@@ -77,6 +88,8 @@ class Precise:
     def held(self, prompt: Prompt) -> Mapping[int, int]:
         """As `Residency.held`."""
         self._asked, self._foretold, self._unsure = prompt, {}, {}
+        if self._below:
+            self._below, self._below_tokens = {}, {}
         chain, ends = prompt.chain, prompt.ends
         if not chain:
             return _NOTHING
@@ -88,15 +101,32 @@ class Precise:
                 least = 0
                 continue
             least = min(least, found.text_bytes)
-            for engine, count in self._known.match(found.blocks, size).items():
+            here = self._known.match(found.blocks, size)
+            below = self._known.below(found.blocks, size)
+            for engine, count in here.items():
                 tokens = count * size
                 self._foretold[engine] = tokens, size
                 if engine not in self.trust.distrusted:
                     held[engine] = tokens * found.text_bytes // max(1, found.tokens)
+                    if engine in below:
+                        host, store = (
+                            max(0, (more - count) * size * found.text_bytes // max(1, found.tokens))
+                            for more in below[engine]
+                        )
+                        if store or host:
+                            self._below[engine] = host, max(0, store - host)
+                            self._below_tokens[engine] = max(0, max(below[engine]) - count) * size
             for engine, count in self._known.at_least(found.blocks, size).items():
                 self._unsure[engine] = count * size, size
         self._known_bytes = least
-        return held if self.accuracy.is_trusted and not self.is_restless else _NOTHING
+        if self.accuracy.is_trusted and not self.is_restless:
+            return held
+        self._below = {}
+        return _NOTHING
+
+    def below(self) -> Mapping[int, tuple[int, int]]:
+        """As `Residency.below`."""
+        return self._below
 
     def foretold(self, engine: int) -> int | None:
         """Tokens of the prompt that was last asked about that `engine` will have cached; None: not known."""
@@ -113,7 +143,8 @@ class Precise:
         foretold = self._foretold.get(engine) or self._unsure.get(engine)
         if foretold is not None:
             pending = self._pending
-            pending[prompt.chain[-1], engine] = (*foretold, engine in self._foretold)
+            more = self._below_tokens.get(engine, 0)
+            pending[prompt.chain[-1], engine] = _Foretold(*foretold, engine in self._foretold, more)
             if len(pending) > _MOST_PENDING:
                 pending.popitem(last=False)
         self._asked = None
@@ -128,12 +159,14 @@ class Precise:
         foretold = self._pending.pop((prompt.chain[-1], engine), None)
         if foretold is None:
             self.unlearned += 1
-        elif cached_tokens is not None and not foretold[2]:
-            self._known.judged(engine, foretold[0], cached_tokens, foretold[1])
         elif cached_tokens is not None:
+            # What was loaded from below counts as cached with most engines, and may be too long gone.
+            tokens = min(max(foretold.tokens, cached_tokens), foretold.tokens + foretold.below)
             was_believed = engine not in self.trust.distrusted
-            if self.trust.told(engine, foretold[0], cached_tokens, foretold[1]):
-                self.accuracy.told(foretold[0], cached_tokens, foretold[1])
+            if not foretold.is_all:
+                self._known.judged(engine, tokens, cached_tokens, foretold.size)
+            elif self.trust.told(engine, tokens, cached_tokens, foretold.size):
+                self.accuracy.told(tokens, cached_tokens, foretold.size)
             elif was_believed:
                 self.accuracy.forgive()  # what it said too much is its own fault
         if prompt_tokens is not None:
@@ -166,6 +199,7 @@ class Precise:
     def forget(self) -> None:
         """Learn anew, and judge nothing by what was foretold before."""
         self._asked, self._foretold, self._known_bytes = None, {}, 0
+        self._below, self._below_tokens = {}, {}
         self._pending.clear()
         for bridge in self._bridges.values():
             bridge.tail_tokens = self._tail_tokens

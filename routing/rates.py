@@ -24,6 +24,7 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
+from routing import credits
 from routing.types import Rates
 
 ENOUGH = 8
@@ -46,7 +47,8 @@ _MOST_POINTS, _PARTNERS = 128, 20
 class Sample(Struct, frozen=True, gc=False):
     """One streamed answer. `pending_bytes` and `batch` are what was at the engine when it was sent.
 
-    Tokens are as the engine told at its end, None where it did not.
+    Tokens are as the engine told at its end, None where it did not. `below` is what it could load from lower
+    tiers, as in `Choice`, of which `credited_bytes` are not in `uncached_bytes`; None: nothing is known.
     """
 
     at_s: float
@@ -59,6 +61,8 @@ class Sample(Struct, frozen=True, gc=False):
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     output_tokens: int | None = None
+    below: tuple[int, int] | None = None
+    credited_bytes: int = 0
 
 
 class Learner:
@@ -86,20 +90,34 @@ class Learner:
 
 def learned(engines: Sequence[Sequence[Sample]]) -> list[Rates | None]:
     """The figures of each engine of a fleet, from the samples of each; None where there are too few."""
-    heard = [one if len(one) >= ENOUGH else () for one in engines]
+    heard = [_plain(one) if len(one) >= ENOUGH else () for one in engines]
     every = [one for samples in heard for one in samples]
     if not every:
         return [None] * len(engines)
     fleet = _Fleet(every)
     # Once more, with the engines made alike by the factors that were found.
     fleet.fit(heard, [fleet.factors(samples) for samples in heard])
-    return [fleet.rates(samples) if samples else None for samples in heard]
+    found = [fleet.rates(samples) if samples else None for samples in heard]
+    for rates, samples in zip(found, engines, strict=True):
+        if rates is not None:
+            rates.samples = len(samples)
+            credits.saved(rates, samples)
+    return found
+
+
+def _plain(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Those for which nothing was loaded, as long as there are enough."""
+    plain = [one for one in samples if one.below is None]
+    return plain if len(plain) >= ENOUGH else samples
 
 
 def alike(fleet: Sequence[Rates]) -> Rates:
     """What an engine of the fleet is taken for before it has said enough itself: medians."""
     figures = {name: median(getattr(one, name) for one in fleet) for name in FIGURES}
-    return Rates(min(one.samples for one in fleet), **figures)
+    found = Rates(min(one.samples for one in fleet), **figures)
+    credits.together(fleet, found)
+    credits.settle(None, found)
+    return found
 
 
 def settle(rates: Rates, fleet: Rates) -> None:
@@ -113,6 +131,7 @@ def settle(rates: Rates, fleet: Rates) -> None:
                 setattr(rates, name, getattr(fleet, name))
     rates.bytes_per_token = fleet.bytes_per_token
     rates.output_tokens = fleet.output_tokens
+    credits.settle(rates, fleet)
 
 
 def pooled(parts: Sequence[Rates]) -> Rates:
@@ -123,14 +142,16 @@ def pooled(parts: Sequence[Rates]) -> Rates:
         name: sum(getattr(one, name) * weight for one, weight in zip(parts, weights, strict=True)) / total
         for name in FIGURES
     }
-    return Rates(total, **figures)
+    found = Rates(total, **figures)
+    credits.together(parts, found)
+    return found
 
 
 FIGURES: tuple[str, ...] = (
     "prefill_s_per_token", "attention_s_per_token2", "start_s", "itl_s", "itl_s_per_request", "output_tokens",
     "bytes_per_token",
 )  # fmt: skip
-"""The attributes of `Rates` but the samples behind them; a compiled class has no `__slots__` to ask."""
+"""The attributes of `Rates` but the samples and the credits; a compiled class has no `__slots__` to ask."""
 _PREFILL = ("start_s", "prefill_s_per_token", "attention_s_per_token2")
 _DECODE = ("itl_s", "itl_s_per_request")
 

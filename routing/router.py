@@ -50,12 +50,20 @@ class Router:
         index = self._index
         cached = index.match(prompt.chain, prompt.ends)
         predicted = self._predicted
-        if predicted is not None and self._residency is not None:
-            self._correct(cached, self._residency.held(prompt), predicted.match(prompt.chain, prompt.ends))
+        residency = self._residency
+        credited: dict[int, int] | None = None
+        if predicted is not None and residency is not None:
+            known = residency.held(prompt)
+            self._correct(cached, known, predicted.match(prompt.chain, prompt.ends))
+            below = residency.below()
+            if below:
+                credited = self._credit(cached, known, below, engines)
         offered = engines
         if crowd is not None and self._idle_are_alike and len(engines) > _ALL_BELOW:
             offered = self._few(engines, crowd, cached)
         choice = self._policy.choose(prompt, offered, cached, self._rng)
+        if credited and choice.engine in credited:
+            choice.below, choice.credited_bytes = below[choice.engine], credited[choice.engine]
         if explain or shadow is not None:
             self._explain(choice, prompt, engines, offered, cached, explain, shadow)
         index.record(choice.engine, prompt.chain, prompt.ends, at_s)
@@ -140,6 +148,30 @@ class Router:
             # What was sent there beyond what is known may be held: no claim, but it breaks ties, by one byte.
             more = 1 if cached.get(id, 0) > held else 0
             cached[id] = soon if soon > held else held + more
+
+    @staticmethod
+    def _credit(
+        cached: dict[int, int],
+        known: Mapping[int, int],
+        below: Mapping[int, tuple[int, int]],
+        engines: Sequence[EngineLoad],
+    ) -> dict[int, int]:
+        """Count what can be loaded from lower tiers by as much as loading was seen to save of computing.
+
+        Bytes that count so, by engine; without those that were sent the like just now, of which that speaks.
+        """
+        credited: dict[int, int] = {}
+        for engine in engines:
+            id = engine.id
+            if id not in below or id not in known or cached[id] > known[id] + 1:
+                continue
+            host, store = below[id]
+            rates = engine.rates
+            credit = 0 if rates is None else int(rates.host_credit * host + rates.store_credit * store)
+            credited[id] = credit
+            # One byte where nothing is saved: it breaks ties, and what comes of it is learned from.
+            cached[id] = known[id] + max(1, credit)
+        return credited
 
     def _few(
         self, engines: Sequence[EngineLoad], crowd: "Crowd", cached: Mapping[int, int]

@@ -61,12 +61,16 @@ class Rates:
     __slots__ = (
         "attention_s_per_token2",
         "bytes_per_token",
+        "host_credit",
+        "host_samples",
         "itl_s",
         "itl_s_per_request",
         "output_tokens",
         "prefill_s_per_token",
         "samples",
         "start_s",
+        "store_credit",
+        "store_samples",
     )
 
     def __init__(
@@ -79,12 +83,18 @@ class Rates:
         itl_s_per_request: float = 0.0,
         output_tokens: float = 0.0,
         bytes_per_token: float = 4.0,
+        host_credit: float = 0.0,
+        store_credit: float = 0.0,
+        host_samples: float = 0.0,
+        store_samples: float = 0.0,
     ) -> None:
         """`samples`: first tokens that were learned from; 0: nothing is known but the other defaults.
 
         A prompt of L tokens of which n are not cached takes about `start_s + prefill_s_per_token * n +
         attention_s_per_token2 * n * (L - n / 2)`; a token of an answer in a batch of b about
-        `itl_s + itl_s_per_request * b`; an answer has about `output_tokens`.
+        `itl_s + itl_s_per_request * b`; an answer has about `output_tokens`. A token that can be loaded from
+        the host's memory, or from a store, saves that share of its computation (`routing.credits`): 0 until
+        enough answers showed it, which is what the last two count.
         """
         self.samples = samples
         self.prefill_s_per_token = prefill_s_per_token
@@ -94,6 +104,10 @@ class Rates:
         self.itl_s_per_request = itl_s_per_request
         self.output_tokens = output_tokens
         self.bytes_per_token = bytes_per_token
+        self.host_credit = host_credit
+        self.store_credit = store_credit
+        self.host_samples = host_samples
+        self.store_samples = store_samples
 
 
 class EngineLoad:
@@ -155,13 +169,18 @@ class Choice:
     figure, 0 where it has none. `propensity` is the chance with which this engine was drawn, given all that
     was known: 1 where nothing was left to chance. `costs` is every engine's figure, where it was asked for;
     `agreeing` names the shadow policies that would have chosen so, where those were asked.
+
+    `below` is how many bytes more the engine could load from its host's memory, and from its stores;
+    `credited_bytes` is what of them is in `cached_bytes`, by what loading was seen to save.
     """
 
     __slots__ = (
         "agreeing",
+        "below",
         "cached_bytes",
         "cost_s",
         "costs",
+        "credited_bytes",
         "engine",
         "inflight",
         "pending_bytes",
@@ -192,3 +211,5 @@ class Choice:
         self.propensity = propensity
         self.costs = costs
         self.agreeing: Sequence[str] | None = None
+        self.below: tuple[int, int] | None = None
+        self.credited_bytes = 0

@@ -58,6 +58,10 @@ class Lessons:
             self._failed()
             return {}
 
+    def below(self) -> Mapping[int, tuple[int, int]]:
+        """As `Residency.below`."""
+        return self.precise.below()
+
     def sent(self, relay: "Relay", engine: int) -> None:
         """A request is on its way to an engine: learn its prompt, if that is worth it."""
         try:

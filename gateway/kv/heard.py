@@ -13,6 +13,7 @@ from gateway.kv.sources import Source
 from gateway.kv.subscription import Frames, Subscription
 from routing.events.board import State
 from routing.events.book import Book
+from routing.events.decode import TIERS
 from routing.events.load import load
 from routing.events.publisher import Publisher
 
@@ -127,6 +128,7 @@ class Heard:
             "state": publisher.state.name,
             "why": publisher.why if publisher.state is State.DEGRADED else "",
             "blocks": publisher.held,
+            "blocks_below": {TIERS[tier]: held for tier, held in publisher.held_below.items()},
             "block_size": self._marked.row().block_size,
             "number": publisher.number,
             "lag_s": None if self.lag_s is None else round(self.lag_s, 3),

@@ -13,6 +13,7 @@ from gateway.kv.spec import KvSpec, from_json
 from gateway.line import Line
 from gateway.metrics import WorkerMetrics
 from routing.events.board import State
+from routing.events.decode import TIERS
 from wire.errors import told
 from wire.tasks import Tasks
 
@@ -93,7 +94,8 @@ def _bound_memory(spec: KvSpec) -> None:
     ZeroMQ bounds messages by number and not by bytes.  Production does without what this process knows until
     it is started again.
     """
-    blocks = sum(engine.events.most_blocks * engine.events.ranks for engine in spec.engines)
+    ranks = sum(engine.events.most_blocks * engine.events.ranks for engine in spec.engines)
+    blocks = len(TIERS) * ranks
     most = _ELSE_BYTES + blocks * _BLOCK_BYTES
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     if hard == resource.RLIM_INFINITY or most < hard:

@@ -23,7 +23,7 @@ _U64: Final = (1 << 64) - 1
 # The head's words.
 _MAGIC, _VERSION, _GENERATION, _BITS, _MASK_WORDS, _FACTOR, _BEAT, _ROWS = range(8)
 # A row's words.
-_ENGINE, _RANK, _STATE, _BLOCK_SIZE, _GHOSTS, _HELD, _BEGUN = range(7)
+_ENGINE, _RANK, _STATE, _BLOCK_SIZE, _GHOSTS, _HELD, _BEGUN, _TIER = range(8)
 _LOAD, _LOAD_WORDS = 8, 6
 
 
@@ -44,7 +44,8 @@ class State(IntEnum):
 class Row(Struct, frozen=True, gc=False):
     """One publisher as readers see it.  `engine` is its id, `number` its bit.
 
-    `begun` counts how often what is known of it was forgotten.
+    `begun` counts how often what is known of it was forgotten.  `tier`: its bit is of what it holds there or
+    above (`decode.DEVICE`, `HOST`, `STORE`).
     """
 
     number: int
@@ -55,6 +56,7 @@ class Row(Struct, frozen=True, gc=False):
     ghosts: int
     held: int
     begun: int = 0
+    tier: int = 0
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -113,8 +115,8 @@ class Board:
         for number in range(min(words[_ROWS], MOST_PUBLISHERS)):
             at = HEAD_WORDS + number * ROW_WORDS
             if words[at + _ENGINE]:
-                engine, rank, state, block_size, ghosts, held, begun = words[at : at + 7]
-                found.append(Row(number, engine - 1, rank, State(state & 3), block_size, ghosts, held, begun))
+                engine, rank, state, *rest = words[at : at + 8]
+                found.append(Row(number, engine - 1, rank, State(state & 3), *rest))
         return found
 
     def load(self, number: int) -> Load | None:
@@ -156,7 +158,9 @@ class Board:
     def put(self, row: Row) -> None:
         """A publisher's row."""
         at = HEAD_WORDS + row.number * ROW_WORDS
-        values = (row.engine + 1, row.rank, row.state, row.block_size, row.ghosts, row.held, row.begun)
+        values = (
+            row.engine + 1, row.rank, row.state, row.block_size, row.ghosts, row.held, row.begun, row.tier
+        )  # fmt: skip
         self._fill(at, values)
 
     def drop(self, number: int) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from routing.events.board import MOST_PUBLISHERS, Board, Load, Place, Row, State
+from routing.events.decode import DEVICE
 from routing.events.table import FULL, Table, bits_for, words_for
 
 _MASK_BITS: Final = 64
@@ -45,14 +46,14 @@ class Book:
         """What the table takes in memory."""
         return words_for(self._table.bits, self._table.mask_words) * 8
 
-    def open(self, engine: int, rank: int) -> "Marked":
-        """A row and a bit for a publisher.  Raises FullError."""
+    def open(self, engine: int, rank: int, tier: int = DEVICE) -> "Marked":
+        """A row and a bit for a publisher, or for one of its lower tiers.  Raises FullError."""
         number = next((n for n in range(MOST_PUBLISHERS) if n not in self._rows), None)
         if number is None:
             raise FullError(f"there are {MOST_PUBLISHERS} publishers already")
         if number >= self._table.mask_words * _MASK_BITS:
             self._grow(mask_words=self._table.mask_words + 1)
-        marked = self._rows[number] = Marked(self, number, engine, rank)
+        marked = self._rows[number] = Marked(self, number, engine, rank, tier)
         self._show(marked)
         return marked
 
@@ -131,12 +132,21 @@ class Book:
 class Marked:
     """One publisher's bit in the table and row on the board."""
 
-    def __init__(self, book: Book, number: int, engine: int, rank: int) -> None:
+    def __init__(self, book: Book, number: int, engine: int, rank: int, tier: int) -> None:
         self._book = book
         self.number = number
         self.engine = engine
         self.rank = rank
+        self.tier = tier
         self._told = (State.COLD, 0, 0, 0, 0)
+
+    def below(self, tier: int) -> "Marked":
+        """A row and a bit for what the same publisher holds in a lower tier.  Raises FullError."""
+        return self._book.open(self.engine, self.rank, tier)
+
+    def close(self) -> None:
+        """The publisher, which holds nothing any more, is gone."""
+        self._book.close(self)
 
     def add(self, name: int) -> bool:
         """It holds a block; whether that is new."""
@@ -161,7 +171,7 @@ class Marked:
     def row(self) -> Row:
         """What readers see."""
         state, block_size, ghosts, held, begun = self._told
-        return Row(self.number, self.engine, self.rank, state, block_size, ghosts, held, begun)
+        return Row(self.number, self.engine, self.rank, state, block_size, ghosts, held, begun, self.tier)
 
 
 def _seen(told: tuple[State, int, int, int, int]) -> tuple[State, int, bool, int]:

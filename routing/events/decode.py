@@ -18,6 +18,11 @@ from routing.events.chain import packed
 _U64: Final = (1 << 64) - 1
 _HASH_BYTES: Final = 8  # vLLM's integer form is the end of its digest
 _DEVICE: Final = frozenset({"GPU", "HBM", "DEVICE", "XPU", "NPU", "TPU"})
+_HOST: Final = frozenset({"CPU", "CPU_PINNED", "CPU_TIER1", "CPU_TIER2", "HOST", "HOST_PINNED", "DRAM"})
+_STORE: Final = frozenset({"STORAGE", "DISK", "SSD", "NVME", "EXTERNAL", "FS", "OBJ"})
+DEVICE, HOST, STORE = 0, 1, 2
+"""Tiers: what is computed with; the host's memory; disks and stores beyond them."""
+TIERS: Final = ("device", "host", "store")
 _WHOLE: Final = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
 # The order of an array's fields after its tag; what is behind them is new and is left out.
 _STORED: Final = (
@@ -31,7 +36,8 @@ class Stored(Struct, frozen=True, gc=False):
     """Blocks that can be found from now on.  `hashes` are the engine's own, they continue `parent`.
 
     `tokens` are `chain.packed`, `block_size` of them for each hash.  `lora` and `salt` tell apart what begins
-    a chain; what continues one is of the same.  `extras[i]` is what else block i is told apart by.
+    a chain; what continues one is of the same.  `extras[i]` is what else block i is told apart by.  Of blocks
+    in a lower `tier` there may be no more than the hashes: `block_size` is 0 then.
     """
 
     hashes: tuple[int, ...]
@@ -42,13 +48,15 @@ class Stored(Struct, frozen=True, gc=False):
     salt: str = ""
     extras: tuple[bytes, ...] | None = None
     group: int | None = None
+    tier: int = DEVICE
 
 
 class Removed(Struct, frozen=True, gc=False):
-    """Blocks that can no longer be found."""
+    """Blocks that can no longer be found in that tier."""
 
     hashes: tuple[int, ...]
     group: int | None = None
+    tier: int = DEVICE
 
 
 class Cleared(Struct, frozen=True, gc=False):
@@ -119,24 +127,31 @@ def _event(said: Any) -> Event:
     if tag == "BlockStored":
         return _stored(fields)
     if tag == "BlockRemoved":
-        _of_the_device(fields)
-        return Removed(_hashes(fields["block_hashes"]), _group(fields))
+        tier = _tier(fields)
+        return Removed(_hashes(fields["block_hashes"]), _group(fields), tier)
     if tag == "AllBlocksCleared":
         return Cleared()
     raise _Skip("unknown_tag")
 
 
-def _of_the_device(fields: Mapping[str, Any]) -> None:
-    """Raises _Skip for blocks in another tier, at another engine, or of a group that is not the whole prefix.
+def _tier(fields: Mapping[str, Any]) -> int:
+    """Where the blocks are.  Raises _Skip for blocks at another engine, or where nobody knows.
 
-    A block in host memory or on a disk has to be loaded first, and a sliding window or a state keeps only a
-    prompt's end: neither lets a prompt be taken as computed.
+    What is in host memory or in a store has to be loaded first, and is not taken as computed.
     """
     medium, locality = fields.get("medium"), fields.get("locality")
-    if medium is not None and (not isinstance(medium, str) or medium.upper() not in _DEVICE):
-        raise _Skip("tier")
     if locality is not None and locality != "LOCAL":
         raise _Skip("remote")
+    if medium is None:
+        return DEVICE
+    name = medium.upper() if isinstance(medium, str) else ""
+    if name in _DEVICE:
+        return DEVICE
+    if name in _HOST:
+        return HOST
+    if name in _STORE:
+        return STORE
+    raise _Skip("tier")
 
 
 def _group(fields: Mapping[str, Any]) -> int | None:
@@ -147,7 +162,17 @@ def _group(fields: Mapping[str, Any]) -> int | None:
 
 
 def _stored(fields: Mapping[str, Any]) -> Stored:
-    _of_the_device(fields)
+    tier = _tier(fields)
+    try:
+        return _blocks(fields, tier)
+    except (TypeError, ValueError, OverflowError, KeyError):
+        if tier == DEVICE:
+            raise
+        raise _Skip("tier_malformed") from None  # what is on the device is known all the same
+
+
+def _blocks(fields: Mapping[str, Any], tier: int) -> Stored:
+    """Raises _Skip for a group that keeps only a prefix' end: a sliding window, a state."""
     group, kind = _group(fields), fields.get("kv_cache_spec_kind")
     if isinstance(kind, str):
         is_whole = kind in _WHOLE
@@ -155,7 +180,9 @@ def _stored(fields: Mapping[str, Any]) -> Stored:
         is_whole = group in (None, 0) and not fields.get("kv_cache_spec_sliding_window")
     if not is_whole:
         raise _Skip("group")
-    hashes, size = _hashes(fields["block_hashes"]), fields["block_size"]
+    hashes, size = _hashes(fields["block_hashes"]), fields.get("block_size")
+    if tier and hashes and not fields.get("token_ids"):  # what they are was told when they were computed
+        return Stored(hashes, None, b"", 0, group=group, tier=tier)
     if type(size) is not int or size < 1:
         raise TypeError("block_size is no positive number")
     said = fields["token_ids"]
@@ -163,7 +190,7 @@ def _stored(fields: Mapping[str, Any]) -> Stored:
         raise TypeError("token_ids is no array")
     if said and isinstance(said[0], list):  # EAGLE's: each token with the one that follows it
         said = [pair[0] for pair in said]
-    if hashes and not said:  # told of other tiers, and by some snapshots
+    if hashes and not said:  # told by some snapshots
         raise _Skip("tokenless")
     tokens = packed(said)
     if len(said) != size * len(hashes):
@@ -177,8 +204,8 @@ def _stored(fields: Mapping[str, Any]) -> Stored:
     extras = fields.get("extra_keys")
     if extras is not None and any(extras):
         salt, read = _extras(extras, lora, salt, begins=parent is None, blocks=len(hashes))
-        return Stored(hashes, parent, tokens, size, lora, salt, read, group)
-    return Stored(hashes, parent, tokens, size, lora, salt, None, group)
+        return Stored(hashes, parent, tokens, size, lora, salt, read, group, tier)
+    return Stored(hashes, parent, tokens, size, lora, salt, None, group, tier)
 
 
 def _lora(fields: Mapping[str, Any]) -> str:

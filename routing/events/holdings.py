@@ -4,9 +4,12 @@ By the engine's own hash, for that is what removals name; each with the name of 
 found in the table.  A block that was removed while what continues it is still held stays as a ghost: what it
 names is known again when it comes back, and as long as there is none, whoever holds a block holds all before
 it.
+
+A publisher that tells of lower tiers has one more of these for each: of what can be found there or above.
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from routing.events.chain import continued, scope
@@ -59,6 +62,8 @@ class Holdings:
         """Take in blocks; why not, or not all of them, where that is so."""
         if not event.hashes:
             return None
+        if not event.block_size:
+            return self._again_there(event.hashes)
         if not self.block_size:
             self.block_size, self._group = event.block_size, event.group
         if event.block_size != self.block_size:
@@ -89,6 +94,29 @@ class Holdings:
                 self._count[slot] += 1  # the engine has it twice, and will say so when the first one goes
             before = slot
         return None
+
+    def _again_there(self, hashes: Sequence[int]) -> str | None:
+        """Blocks are in one more place; of which nothing but the hashes is told."""
+        for own in hashes:
+            slot = self._slots.get(own)
+            if slot is None:
+                return "tokenless"
+            if not self._count[slot]:
+                self._hold(self._name[slot])
+            if self._count[slot] < _MOST_COUNT:
+                self._count[slot] += 1
+        return None
+
+    def copied(self, marks: Marks, most_blocks: int) -> "Holdings":
+        """Another of the same blocks, for `marks`: what was told before a lower tier was first heard of."""
+        other = Holdings(marks, most_blocks)
+        other.block_size, other._group, other.held = self.block_size, self._group, self.held
+        other._slots, other._again, other._free = self._slots.copy(), self._again.copy(), self._free[:]
+        other._hash, other._name, other._seed = self._hash[:], self._name[:], self._seed[:]
+        other._parent, other._children, other._count = self._parent[:], self._children[:], self._count[:]
+        for name in self.names():
+            marks.add(name)
+        return other
 
     def remove(self, event: Removed) -> int:
         """Let blocks go; how many of them were not known."""

@@ -21,6 +21,13 @@ class KnownBlocks(Protocol):
         """Leading blocks of this chain that engines hold which are not in a match: they may hold more."""
         ...
 
+    def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
+        """Leading blocks that can be found in an engine's host memory or above, and in its stores or above.
+
+        Only of engines that tell of such tiers.
+        """
+        ...
+
     def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
         """What `at_least` said of an engine, and what its answer found: when it is always all, it is all."""
         ...

@@ -13,8 +13,9 @@ from xxhash import xxh3_64_intdigest
 
 from routing.events.board import State
 from routing.events.book import Marked
-from routing.events.decode import Cleared, Removed, Stored, Undecodable, decode
+from routing.events.decode import DEVICE, Cleared, Removed, Stored, Undecodable, decode
 from routing.events.holdings import Holdings
+from routing.events.lower import Lower
 
 _MOST_ATTEMPTS: Final = 3
 HELD_BACK_BYTES: Final = 32 << 20
@@ -44,6 +45,7 @@ class Publisher:
     def __init__(self, marked: Marked, *, can_replay: bool, most_blocks: int) -> None:
         self._marked = marked
         self._holdings = Holdings(marked, most_blocks)
+        self._lower = Lower(marked.below, most_blocks)
         self.can_replay = can_replay
         self.counts: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
@@ -76,6 +78,11 @@ class Publisher:
     def held(self) -> int:
         """Blocks it is known to hold."""
         return self._holdings.held
+
+    @property
+    def held_below(self) -> dict[int, int]:
+        """Blocks that it is known to hold in each lower tier or above."""
+        return self._lower.held()
 
     @property
     def number(self) -> int:
@@ -166,6 +173,7 @@ class Publisher:
         self._wipe("gone")
         self._replay = None
         self._held_back.clear()
+        self._lower.close()
         self._tell()
 
     # How it is taken in
@@ -247,17 +255,22 @@ class Publisher:
             return
         self.ignored.update(batch.ignored)
         self.ts_s = batch.ts_s
+        for reason in self._lower.take(batch.events, self._holdings):
+            self.ignored[reason] += 1
         for event in batch.events:
             if isinstance(event, Stored):
-                self._store(event)
+                if event.tier == DEVICE:
+                    self._store(event)
             elif isinstance(event, Removed):
+                if event.tier != DEVICE:
+                    continue
                 unknown = self._holdings.remove(event)
                 self.counts["removed"] += len(event.hashes) - unknown
                 if unknown:
                     self.ignored["unknown_block"] += unknown
             elif isinstance(event, Cleared):
                 self.counts["cleared"] += 1
-                self._holdings.clear()
+                self._clear()
                 self._complete, self._too_many, self._failed, self.why = True, False, False, ""
         if batch.malformed:  # a removal may have been lost
             self._unsure("malformed")
@@ -278,7 +291,7 @@ class Publisher:
     def _unsure(self, why: str) -> None:
         """What is known may be wrong, and its messages go on: begin with what they say from here."""
         self.counts["wipes"] += 1
-        self._holdings.clear()
+        self._clear()
         self._complete, self.why = False, why
 
     def _lost(self, why: str, number: int) -> None:
@@ -290,11 +303,16 @@ class Publisher:
         """All that is known is of a process that is gone, or may be."""
         if self._next is not None:
             self.counts["wipes"] += 1
-        self._holdings.clear()
+        self._clear()
         self._next, self._complete, self._too_many = None, False, False
         self.why = why
+
+    def _clear(self) -> None:
+        self._holdings.clear()
+        self._lower.clear()
 
     def _tell(self) -> None:
         holdings = self._holdings
         begun = self.counts["wipes"]
         self._marked.tell(self.state, holdings.block_size, holdings.ghosts, holdings.held, begun)
+        self._lower.tell(self.state, begun)

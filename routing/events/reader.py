@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from routing.events.board import Board, Load, Place, Row, State
+from routing.events.decode import DEVICE, HOST, STORE
 from routing.events.table import Table
 from routing.events.trust import Complete
 
@@ -39,6 +40,7 @@ class Reader:
         self._alive = False
         self._exact: dict[int, _Size] = {}  # by block size
         self._partial: dict[int, _Size] = {}
+        self._lower: dict[int, dict[int, _Size]] = {}  # by block size and tier
         self._empty: list[int] = []  # engines that are known to hold nothing
         self._rows: list[Row] = []
         self._complete = Complete()
@@ -66,6 +68,22 @@ class Reader:
             return {}
         return self._engines(_held(table, blocks, size), size)
 
+    def below(self, blocks: Sequence[int], block_size: int) -> dict[int, tuple[int, int]]:
+        """As `KnownBlocks.below`."""
+        table = self._current()
+        tiers = self._lower.get(block_size) if self._lower else None
+        if table is None or not tiers or not self._alive:
+            return {}
+        found: dict[int, tuple[int, int]] = {}
+        for tier in (HOST, STORE):
+            size = tiers.get(tier)
+            for engine, count in (
+                () if size is None else self._engines(_held(table, blocks, size), size).items()
+            ):
+                host = found.get(engine, (0, 0))[0] if tier == STORE else count
+                found[engine] = host, max(host, count)
+        return found
+
     def judged(self, engine: int, foretold_tokens: int, cached_tokens: int, block_size: int) -> None:
         """As `KnownBlocks.judged`."""
         if self._complete.told(engine, foretold_tokens, cached_tokens, block_size):
@@ -83,8 +101,9 @@ class Reader:
         self._current()
         said: dict[int, list[Load | None]] = {}
         for row in self._rows:
-            load = self._board.load(row.number)
-            said.setdefault(row.engine, []).append(load if load and load.at_ns >= since_ns else None)
+            if row.tier == DEVICE:
+                load = self._board.load(row.number)
+                said.setdefault(row.engine, []).append(load if load and load.at_ns >= since_ns else None)
         found: dict[int, Load] = {}
         for engine, ranks in said.items():
             there = [one for one in ranks if one is not None]
@@ -142,10 +161,14 @@ class Reader:
 
     def _sort(self, rows: list[Row]) -> None:
         self._rows = rows
-        self._exact, self._partial, self._empty = {}, {}, []
+        self._exact, self._partial, self._empty, self._lower = {}, {}, [], {}
         by_engine: dict[int, list[Row]] = {}
         for row in rows:
-            by_engine.setdefault(row.engine, []).append(row)
+            if row.tier == DEVICE:
+                by_engine.setdefault(row.engine, []).append(row)
+            elif row.block_size:
+                tiers = self._lower.setdefault(row.block_size, {})
+                _add(tiers.setdefault(row.tier, _Size()), [row])
         for engine, ranks in by_engine.items():
             sizes = {row.block_size for row in ranks if row.block_size}
             states = {row.state for row in ranks}
@@ -156,12 +179,16 @@ class Reader:
             begun = tuple(row.begun for row in ranks)
             is_exact = states == {State.EXACT} or self._complete.has(engine, begun)
             sort = self._exact if is_exact else self._partial
-            size = sort.setdefault(sizes.pop(), _Size())
-            size.engines[engine] = [row.number for row in ranks]
-            for row in ranks:
-                size.all |= 1 << row.number
-                if row.ghosts:
-                    size.holed |= 1 << row.number
+            _add(sort.setdefault(sizes.pop(), _Size()), ranks)
+
+
+def _add(size: _Size, rows: Sequence[Row]) -> None:
+    """Rows of one engine."""
+    for row in rows:
+        size.engines.setdefault(row.engine, []).append(row.number)
+        size.all |= 1 << row.number
+        if row.ghosts:
+            size.holed |= 1 << row.number
 
 
 def _held(table: Table, blocks: Sequence[int], size: _Size) -> dict[int, int]:

@@ -30,6 +30,9 @@ class Known:
     def __init__(self, **held: int) -> None:
         self._held = {int(name[1:]): bytes for name, bytes in held.items()}
 
+    def below(self) -> Mapping[int, tuple[int, int]]:
+        return {}
+
     def held(self, prompt: Prompt) -> Mapping[int, int]:
         return self._held
 

@@ -46,7 +46,7 @@ def rated(id: int, inflight: int = 0, pending_bytes: int = 0, **figures: float) 
 
 
 def cost(*engines: EngineLoad, prompt: Prompt = PROMPT, held: dict[int, int] | None = None) -> list[float]:
-    policy = prefix_cost.build(prefix_cost.Params())
+    policy = prefix_cost.build(prefix_cost.Params(later=3.0))
     costs = _costs(policy, prompt, engines, held or {})
     choice = policy.choose(prompt, engines, held or {}, Random(1))
     assert choice.cost_s == costs[choice.engine]
@@ -127,7 +127,7 @@ def test_prefix_cost_gives_an_engine_twice_as_fast_twice_the_work() -> None:
 
 
 def test_prefix_cost_leaves_the_holder_when_computing_again_is_quicker() -> None:
-    policy, rng = prefix_cost.build(prefix_cost.Params()), Random(1)
+    policy, rng = prefix_cost.build(prefix_cost.Params(later=3.0)), Random(1)
     assert policy.choose(PROMPT, [rated(0, 1, 7000), rated(1, 1)], {0: 8000}, rng).engine == 0
     assert policy.choose(PROMPT, [rated(0, 1, 40_000), rated(1, 1)], {0: 8000}, rng).engine == 1
 

@@ -20,6 +20,9 @@ class Events:
     def store(self, engine: int, said: list[Said]) -> None:
         self.blocks[engine] |= set(blocks_of(tokens_of(said), self.sizes[engine]))
 
+    def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
+        return {}
+
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
 

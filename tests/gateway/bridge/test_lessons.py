@@ -26,6 +26,9 @@ class Events:
     is_broken: bool = False
     asked: int = 0
 
+    def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
+        return {}
+
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
 

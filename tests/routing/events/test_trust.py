@@ -1,7 +1,7 @@
 """An engine that promises what it does not hold is left out alone, and taken in again when it is right."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +66,9 @@ def test_one_engine_that_lies_costs_the_others_nothing() -> None:
     class Known:
         def match(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
             return dict.fromkeys((1, 2), len(blocks))
+
+        def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
+            return {}
 
         def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
             return {}
