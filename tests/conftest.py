@@ -1,10 +1,12 @@
-"""What holds for every test: what one is called when its parameter is a body, and that none is hurried."""
+"""What holds for every test: how one with a body is called, that none is hurried, none left to chance."""
 
 from hypothesis import settings
 
-# A slow or busy machine is no failure: pytest's own timeout ends what hangs.
-settings.register_profile("unhurried", deadline=None)
-settings.load_profile("unhurried")
+# A slow or busy machine is no failure: pytest's own timeout ends what hangs.  Nor is chance: each run tries
+# the same examples; `pytest --hypothesis-profile=explore` tries others.
+settings.register_profile("settled", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile("settled")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

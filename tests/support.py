@@ -3,10 +3,11 @@
 import asyncio
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from traceback import format_exception
 from typing import Any
 
 import structlog
@@ -19,6 +20,7 @@ from gateway.line import Done
 from gateway.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from gateway.worker import serve_worker
+from tests.connections import until_left
 
 ROLE = '{"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}'
 TOKEN = '{"id":"1","choices":[{"index":0,"delta":{"content":"tok"}}]}'
@@ -72,7 +74,10 @@ class Peer:
     body: bytes
 
     async def send(self, *pieces: bytes) -> None:
+        """ConnectionError when the gateway has ended the connection, whatever the loop calls that."""
         for piece in pieces:
+            if self.writer.transport.is_closing():
+                raise ConnectionResetError
             self.writer.write(piece)
             await self.writer.drain()
 
@@ -124,25 +129,34 @@ class Engine:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
-            while (peer := await read_request(reader, writer)) is not None:
-                if peer.line.startswith(_PROBES):
-                    body = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
-                    if peer.line.startswith("GET /metrics "):
-                        body = self.metrics
-                    await peer.send(json_answer(body, self.probe_status))
-                    continue
-                if not self.teaches and any(value == USER_AGENT for _, value in peer.headers):
-                    await peer.send(json_answer(b"{}", "404 Not Found"))
-                    continue
-                self.asked.append(peer)
-                await self.script(peer)
-                if writer.is_closing():
-                    break
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+            with until_left(writer):
+                while (peer := await read_request(reader, writer)) is not None:
+                    if peer.line.startswith(_PROBES):
+                        body = b'{"object":"list","data":[{"id":"m","object":"model"}]}'
+                        if peer.line.startswith("GET /metrics "):
+                            body = self.metrics
+                        await peer.send(json_answer(body, self.probe_status))
+                        continue
+                    if not self.teaches and any(value == USER_AGENT for _, value in peer.headers):
+                        await peer.send(json_answer(b"{}", "404 Not Found"))
+                        continue
+                    self.asked.append(peer)
+                    await self.script(peer)
+                    if writer.is_closing():
+                        break
         finally:
             self._writers.discard(writer)
             writer.close()
+
+
+def in_full(failed: Sequence[Mapping[str, Any]]) -> str:
+    """What a loop's exception handler or a log was told of failures, each with its traceback."""
+    told = []
+    for context in failed:
+        told.append(", ".join(f"{name}={value!r}" for name, value in context.items()))
+        if isinstance(error := context.get("exception"), BaseException):
+            told.append("".join(format_exception(error)))
+    return "\n".join(told)
 
 
 async def read_request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Peer | None:
@@ -261,6 +275,10 @@ async def running(
         )
         try:
             yield gateway
+        except BaseException as error:
+            if failed:
+                error.add_note(in_full(failed))
+            raise
         finally:
             gateway.stop.set()
             await asyncio.wait_for(task, 30)
@@ -268,7 +286,7 @@ async def running(
             for engine in engines:
                 await engine.stop()
         failed += [entry for entry in log.entries if entry["event"] == "task failed"]
-        assert not failed, failed
+        assert not failed, in_full(failed)
 
 
 async def _from(changes: "asyncio.Queue[tuple[WorkerSpec, Done]]") -> AsyncIterator[tuple[WorkerSpec, Done]]:

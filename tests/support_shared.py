@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-import struct
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -11,6 +9,7 @@ import pytest
 import uvloop
 from websockets.asyncio.server import ServerConnection
 
+from tests.connections import end_by_reset
 from tests.support import Peer
 
 T = TypeVar("T")
@@ -46,19 +45,12 @@ def closes(writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-def aborts(writer: asyncio.StreamWriter) -> None:
-    """By a reset."""
-    sock = writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
-
-
 def half_closes(writer: asyncio.StreamWriter) -> None:
     """No more requests, and no sign that it still reads: as good as gone, for it may be."""
     writer.write_eof()
 
 
-WAYS = {"closes": closes, "resets": aborts, "half-closes": half_closes}
+WAYS = {"closes": closes, "resets": end_by_reset, "half-closes": half_closes}
 
 
 async def echo(connection: ServerConnection) -> None:

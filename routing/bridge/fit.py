@@ -34,7 +34,7 @@ class Fit(Struct, frozen=True):
     @property
     def roles(self) -> list[str]:
         """Whose each message is; none for a plain prompt."""
-        return [str(said.get("role")) for said in self.body.get("messages", ())]
+        return [str(said.get("role")) for said in self.body.get("messages") or ()]
 
 
 # What vLLM's /tokenize takes of a chat. A prompt that is shaped by more must be asked of /render.

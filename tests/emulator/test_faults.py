@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import socket
-import struct
 from dataclasses import replace
 from random import Random
 
@@ -16,6 +14,7 @@ from emulator.asks import Reader
 from emulator.openai_api import CHAT, COMPLETIONS, MESSAGES, RESPONSES, Api
 from emulator.refusals import Refusal
 from emulator.text import Tokenizer
+from tests.connections import end_by_reset
 from tests.emulator.support import FAST, Client, generator, payloads_of, until, with_engine
 from tests.emulator.support import MESSAGES as HELLO
 
@@ -85,9 +84,7 @@ def test_clients_that_reset_their_connections_do_not_stop_the_engine() -> None:
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(request)
             await reader.readexactly(rng.randrange(1, 4000))
-            linger = struct.pack("ii", 1, 0)  # close with a reset
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            writer.transport.abort()
+            end_by_reset(writer)
 
         for _ in range(10):
             await asyncio.gather(*(rude() for _ in range(20)))

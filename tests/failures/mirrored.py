@@ -40,14 +40,16 @@ async def mirrored(
         await writer.drain()
 
     async with engine(script) as arm:
-        told = experiment(ArmSpec("control", arm.url), max_inflight=len(cases))
+        told = experiment(ArmSpec("control", arm.url), max_inflight=2 * len(cases))
         async with shadow(run_dir, told) as stage:
             _, lane = await stage.worker()
-            for n in range(len(cases)):
-                headers = [(b"content-type", b"application/json"), (b"x-session-id", b"%d" % n)]
-                lane.write(copy_frame(str(n), n, headers=headers, path=path) + served_frame(str(n)))
-                await asyncio.sleep(0)
-            await until(lambda: len(stage.analysis.of("pair")) == len(cases))
-            lane.close()
+            try:
+                for n in range(len(cases)):
+                    headers = [(b"content-type", b"application/json"), (b"x-session-id", b"%d" % n)]
+                    lane.write(copy_frame(str(n), n, headers=headers, path=path) + served_frame(str(n)))
+                    await asyncio.sleep(0)
+                await until(lambda: len(stage.analysis.of("pair")) == len(cases))
+            finally:
+                lane.close()
         pairs = {int(pair["id"]): pair for pair in stage.analysis.of("pair")}
     return [pairs[n] for n in range(len(cases))]

@@ -1,8 +1,6 @@
 """What the tests of the failure classes share: many requests at once, and what a worker tells of itself."""
 
 import asyncio
-import socket
-import struct
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgpack
 
+from tests.connections import end_by_reset
 from tests.support import CHAT, Answered, Gateway, Peer, ask, post, until
 
 T = TypeVar("T")
@@ -46,10 +45,7 @@ async def ask_each(port: int, cases: int, body: bytes = CHAT, most: int = 64) ->
 
 def reset(peer: Peer) -> None:
     """End the connection with a real RST; what was sent before may still arrive."""
-    sock = peer.writer.get_extra_info("socket")
-    if sock is not None:  # else the gateway was first to close
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    peer.writer.transport.abort()
+    end_by_reset(peer.writer)
 
 
 def blocks(text: bytes) -> list[bytes]:

@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.connections import listening
 from tests.failures.support import at_once, last_counts, number, numbered, told
 from tests.support import SSE_HEAD, Engine, Peer, chunk, post, running, until
 from tests.support_shared import WAYS, run
@@ -115,12 +116,10 @@ def test_h13_gone_while_prefill_an_upload_that_went_by_is_given_up(way: str) -> 
                 except ConnectionError:
                     pass
                 ended.set()
-            writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        spec = EngineSpec(0, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", kind="vllm")
-        fleets = [FleetSpec(None, (), True, (spec,), "least_load")]
-        try:
+        async with listening(serve) as port:
+            spec = EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm")
+            fleets = [FleetSpec(None, (), True, (spec,), "least_load")]
             async with running(fleets=fleets, limits=LimitsSpec(read_bytes=1000, drain_s=0.1)) as gateway:
                 _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
                 try:
@@ -131,7 +130,5 @@ def test_h13_gone_while_prefill_an_upload_that_went_by_is_given_up(way: str) -> 
                     await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
                 finally:
                     writer.close()
-        finally:
-            server.close()
 
     run(test())

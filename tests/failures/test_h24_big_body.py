@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.connections import listening
 from tests.failures.support import at_once
 from tests.support import LAST, Answered, Engine, answers, ask, chunk, json_answer, parse, post, running
 from tests.support_shared import run
@@ -140,29 +141,23 @@ async def swallowing(seen: list[tuple[int, str]]) -> AsyncIterator[str]:
     """An engine that keeps only length and digest of what it is sent."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                found = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
-                left = length = int(found[0].split(b":")[1]) if found else 0
-                digest = hashlib.blake2b()
-                while left:
-                    piece = await reader.read(min(left, 65_536))
-                    digest.update(piece)
-                    left -= len(piece)
-                if length:
-                    seen.append((length, digest.hexdigest()))
-                writer.write(json_answer(b"{}"))
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        finally:
-            writer.close()
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            found = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")]
+            left = length = int(found[0].split(b":")[1]) if found else 0
+            digest = hashlib.blake2b()
+            while left:
+                piece = await reader.read(min(left, 65_536))
+                if not piece:
+                    return
+                digest.update(piece)
+                left -= len(piece)
+            if length:
+                seen.append((length, digest.hexdigest()))
+            writer.write(json_answer(b"{}"))
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
+    async with listening(serve) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 async def upload(port: int, pieces: Iterable[bytes], size: int) -> int:

@@ -15,6 +15,7 @@ from config.load import load
 from config.schema import Config
 from gateway.check import check
 from gateway.probe import Place, ask_all
+from tests.connections import listening
 
 FIXTURES = Path(__file__).parent / "fixtures"
 Answers = Mapping[str, tuple[int, str]]
@@ -198,10 +199,8 @@ def test_a_server_that_speaks_something_else_is_told() -> None:
     async def run() -> str | None:
         async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"SSH-2.0-OpenSSH_9.6\r\n")
-            writer.close()
 
-        async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
+        async with listening(greet) as port:
             (heard,) = await asyncio.to_thread(ask_all, [Place(f"http://127.0.0.1:{port}")], 5)
             return heard.error
 

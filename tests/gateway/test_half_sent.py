@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.spec import LimitsSpec
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.connections import listening
 from tests.support import (
     CHAT,
     FINISH,
@@ -129,13 +130,12 @@ def test_a_body_an_engine_takes_slowly_is_not_the_clients_fault() -> None:
                 await go_on.wait()
                 await reader.readexactly(len(body))
             writer.write(json_answer(b"{}"))
-            writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        engine = Engine(streams(TOKEN))
-        engine.port, engine._server = server.sockets[0].getsockname()[1], server
         limits = LimitsSpec(read_bytes=1 << 20, body_timeout_s=0.2, keep_alive_s=0.5, drain_s=1)
-        async with running(engine, limits=limits) as gateway:
+        async with (
+            listening(serve) as engine,
+            running(fleets=[one_engine(engine)], limits=limits) as gateway,
+        ):
             asking = asyncio.get_running_loop().create_task(ask(gateway.port, post(body), 30))
             await asyncio.sleep(3.5)  # several looks, each of them many spans long
             assert not asking.done()
@@ -143,6 +143,11 @@ def test_a_body_an_engine_takes_slowly_is_not_the_clients_fault() -> None:
             assert (await asking).status == 200
 
     run(test())
+
+
+def one_engine(port: int) -> FleetSpec:
+    spec = EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm")
+    return FleetSpec(None, (), True, (spec,), "least_load")
 
 
 def connections() -> list[str]:
@@ -173,16 +178,16 @@ def test_a_client_that_leaves_while_its_upload_is_held_back_is_noticed(ending: s
             head = await reader.readuntil(b"\r\n\r\n")
             if not head.startswith(b"POST"):
                 writer.write(json_answer(b"{}"))
-                writer.close()
                 return
             await left.wait()  # taking no more than a stream's buffer
             writer.transport.abort()
             done.set()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 10)
-        engine = Engine(streams(TOKEN))
-        engine.port, engine._server = server.sockets[0].getsockname()[1], server
-        async with running(engine, limits=LimitsSpec(read_bytes=1 << 20, drain_s=1)) as gateway:
+        limits = LimitsSpec(read_bytes=1 << 20, drain_s=1)
+        async with (
+            listening(serve, limit=1 << 10) as engine,
+            running(fleets=[one_engine(engine)], limits=limits) as gateway,
+        ):
             client = socket.create_connection(("127.0.0.1", gateway.port))
             client.settimeout(5)
             client.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % (64 << 20))

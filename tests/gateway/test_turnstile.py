@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from websockets.typing import Subprotocol
 
 from gateway.spec import CorsSpec, EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
 from tests.admission.staging import key, spec
+from tests.connections import listening
 from tests.support import (
     CHAT,
     FINISH,
@@ -585,16 +587,15 @@ def test_however_a_websocket_ends_it_holds_nothing_any_more(how: str) -> None:
                     await peer.send(json_answer(b"{}", "403 Forbidden"))
                 else:
                     await peer.left()
-            writer.close()
 
-        server = await asyncio.start_server(handshake, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
+        there = AsyncExitStack()
+        port = await there.enter_async_context(listening(handshake))
         told = EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm", concurrency=1)
         fleets = (FleetSpec(None, (), True, (told,), "least_load"),)
         if how == "is not there":
-            server.close()
+            await there.aclose()
         limits = LimitsSpec(drain_s=0.2)
-        async with running(fleets=fleets, limits=limits, admission=spec((ANYBODY,), ROOM)) as gateway:
+        async with there, running(fleets=fleets, limits=limits, admission=spec((ANYBODY,), ROOM)) as gateway:
             _, one = await asyncio.open_connection("127.0.0.1", gateway.port)
             one.write(HANDSHAKE)
             if how != "is not there":
@@ -611,6 +612,5 @@ def test_however_a_websocket_ends_it_holds_nothing_any_more(how: str) -> None:
                 gateway.stop.set()
             await until(lambda: is_empty(gateway))
             one.close()
-        server.close()
 
     run(test())

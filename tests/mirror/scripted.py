@@ -1,11 +1,11 @@
 """Engines that do as they are told."""
 
 import asyncio
-import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+
+from tests.connections import end_by_reset, until_left
 
 SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
@@ -68,10 +68,7 @@ async def reset(request: Request, writer: asyncio.StreamWriter) -> None:
     writer.write(SSE_HEAD + chunk(b"data: {}\n\n") * 2)
     await writer.drain()
     await asyncio.sleep(0.05)
-    if writer.transport.is_closing():  # the other side was first: there is no socket any more
-        raise ConnectionResetError
-    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    writer.transport.abort()
+    end_by_reset(writer)
     raise ConnectionResetError
 
 
@@ -138,15 +135,14 @@ async def engine(script: Script) -> AsyncIterator[Engine]:
                 request = Request(line, headers, body, nth, head + body)
                 running.requests.append(request)
                 nth += 1
-                try:
+                whole = False
+                with until_left(writer):
                     await script(request, writer)
-                    running.finished += 1
-                except (OSError, RuntimeError) as failure:
-                    # uvloop's word for writing to a connection that the other side has ended
-                    if isinstance(failure, RuntimeError) and not writer.transport.is_closing():
-                        raise
+                    whole = True
+                if not whole:
                     running.left_early += 1
                     return
+                running.finished += 1
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass
         finally:

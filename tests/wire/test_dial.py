@@ -6,7 +6,7 @@ import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from time import monotonic_ns
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
+from tests.connections import listening
 from tests.support import until
 from tests.wire.certificates import Authority
 from tests.wire.test_upstream import ASK, YES, Heard, asked, saying
@@ -56,21 +57,13 @@ async def engines(*hosts: str, **options: Any) -> AsyncIterator[tuple[int, list[
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         came.append(writer.get_extra_info("sockname")[0])
-        try:
-            await saying(YES)(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        await saying(YES)(reader, writer)
 
-    first = await asyncio.start_server(connected, hosts[0], 0, **options)
-    port = first.sockets[0].getsockname()[1]
-    servers = [first, *[await asyncio.start_server(connected, host, port, **options) for host in hosts[1:]]]
-    try:
+    port = 0
+    async with AsyncExitStack() as stack:
+        for host in hosts:
+            port = await stack.enter_async_context(listening(connected, host, port, **options))
         yield port, came
-    finally:
-        for server in servers:
-            server.close()
 
 
 @asynccontextmanager
@@ -352,14 +345,11 @@ def test_an_engine_that_speaks_no_tls_is_told_so() -> None:
     async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(10)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
 
     async def test() -> None:
-        server = await asyncio.start_server(talks, "127.0.0.1", 0)
-        async with pool(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}") as to:
+        async with listening(talks) as port, pool(f"https://127.0.0.1:{port}") as to:
             assert await asked(to) == (Ending.REFUSED, b"")
             assert to.trouble == "it does not speak TLS: should its URL begin with http://?"
-        server.close()
 
     uvloop.run(test())
 
@@ -367,15 +357,11 @@ def test_an_engine_that_speaks_no_tls_is_told_so() -> None:
 def test_a_handshake_that_never_ends_is_given_up_and_leaves_nothing_open() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
-        writer.close()
 
     async def test() -> None:
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with pool(url, connect_timeout_s=0.1) as to:
+        async with listening(silent) as port, pool(f"https://127.0.0.1:{port}", connect_timeout_s=0.1) as to:
             assert await asked(to) == (Ending.REFUSED, b"") and to.open == 0
             assert to.trouble == "no connection within 0.1 s"
-        server.close()
 
     uvloop.run(test())
 

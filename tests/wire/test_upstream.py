@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.connections import listening
 from tests.support import until
 from tests.support_shared import run
 from wire.exchange import Ending
@@ -66,22 +67,14 @@ async def pool_to(serve: Serve, **options: Any) -> AsyncIterator[tuple[Pool, lis
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.append(len(seen))
-        try:
-            await serve(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
+        await serve(reader, writer)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    origin = Origin.parse(f"http://127.0.0.1:{port}")
-    pool = Pool(origin, loop=asyncio.get_running_loop(), **options)
-    try:
-        yield pool, seen
-    finally:
-        pool.close()
-        server.close()
+    async with listening(connected) as port:
+        pool = Pool(Origin.parse(f"http://127.0.0.1:{port}"), loop=asyncio.get_running_loop(), **options)
+        try:
+            yield pool, seen
+        finally:
+            pool.close()
 
 
 async def asked(pool: Pool, **options: Any) -> tuple[Ending, bytes]:
