@@ -30,6 +30,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     typed = sys.argv[1:] if argv is None else list(argv)
     if typed[:1] == ["emulate"]:
         return _emulate(typed[1:])
+    if typed[:1] in (["replay"], ["workload"]):
+        from workload.command import main as traffic
+
+        try:
+            return traffic(typed)
+        except KeyboardInterrupt:
+            return _INTERRUPTED
     given = (child_parser() if typed[:1] and typed[0] in CHILDREN else parser()).parse_args(typed)
     try:
         return _COMMANDS[given.command](given)

@@ -109,6 +109,8 @@ def parser() -> argparse.ArgumentParser:
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
     key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")
+    _command(commands, "replay", "send recorded traffic again", _EMULATE, add_help=False)
+    _command(commands, "workload", "model traffic, and make it from the model", _EMULATE, add_help=False)
     _command(commands, "emulate", "run the embedded engine", _EMULATE, add_help=False)
     _command(
         commands,

@@ -1,0 +1,159 @@
+"""What `shadowlane replay` does: a file read, sent at its instants, and the table of how it fared."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import aiohttp
+import msgspec
+
+from workload.arrivals import poisson
+from workload.asks import Ask, asks, at_speed
+from workload.formats import Recording, read, spread
+from workload.packed import Lines, Packing
+from workload.replay import HttpSender, Sent, Settings, measured_scale, open_loop
+from workload.reply import Reply
+from workload.results import Slo, results, table, to_map
+from workload.row import Row, to_line
+from workload.words import Scale
+
+_PACKINGS: dict[str, Packing] = {".zst": "zstd", ".gz": "gzip"}
+KEY = "SHADOWLANE_REPLAY_KEY"
+
+
+def run(given: argparse.Namespace) -> int:
+    """Replay, print the table, and give the exit status."""
+    found = read(given.file, block_tokens=given.block_tokens)
+    listed = schedule(given, found)
+    if not listed:
+        raise ValueError("nothing to send: the file has no request, or --requests and --seconds leave none")
+    texts = sum(ask.body is not None for ask in listed)
+    say(
+        f"{len(listed)} requests of a {found.kind} file over {listed[-1].at_s:.1f} s, "
+        f"{'with' if texts else 'without'} text; blocks of {found.block_tokens} tokens"
+    )
+    return send(given, listed, text=texts > 0)
+
+
+def schedule(given: argparse.Namespace, found: Recording) -> list[Ask]:
+    """What is sent, by what was typed."""
+    rows = found.rows
+    if not found.timed:
+        rows = _arriving(rows, given.rate or 1.0, Random(given.seed))
+    elif given.rate is not None:
+        raise ValueError("--rate is for files that tell no instants; use --speed")
+    if found.bucketed and not given.as_recorded:
+        rows = spread(rows)
+    listed = list(at_speed(asks(rows, found.block_tokens), given.speed))
+    if given.seconds is not None:
+        listed = [ask for ask in listed if ask.at_s < given.seconds]
+    return listed if given.requests is None else listed[: given.requests]
+
+
+def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool) -> int:
+    """Send these, print what came of it, write what was asked for."""
+    history = given.history if given.history != "auto" else "recorded" if text else "engine"
+    settings = settings_of(given, history)
+    sent = asyncio.run(_sent(settings, listed, given.most_open))
+    slo = slo_of(given)
+    figures = results(sent.results, slo, shed=sent.shed)
+    sys.stdout.write(table(figures, slo) + "\n")
+    if given.json is not None:
+        given.json.write_text(json.dumps(to_map(figures), indent=1) + "\n")
+    if given.out is not None:
+        write_rows(given.out, sent.results)
+    return 0 if figures.ok == figures.requests else 1
+
+
+def settings_of(given: argparse.Namespace, history: str) -> Settings:
+    """How requests are sent, by what was typed."""
+    key = given.api_key or os.environ.get(KEY)
+    return Settings(
+        url=given.to if "://" in given.to else f"http://{given.to}",
+        model=given.model,
+        history="engine" if history == "engine" else "recorded",
+        ignore_eos=given.ignore_eos,
+        timeout_s=given.timeout,
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+    )
+
+
+def slo_of(given: argparse.Namespace) -> Slo:
+    """The bounds that were typed."""
+    return Slo(given.slo_ttft_ms, given.slo_tpot_ms, given.slo_e2e_ms)
+
+
+async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int) -> Sent[Reply]:
+    async with session() as http:
+        sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
+        if any(ask.body is None for ask in listed):
+            model = settings.model or next((ask.model for ask in listed if ask.model is not None), None)
+            scale = await measured_scale(sender, model)
+            say(f"a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
+            sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
+        return await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open)
+
+
+def session() -> aiohttp.ClientSession:
+    """A session without a bound on connections: a bound would be a queue nobody sees."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=True)
+
+
+def write_rows(file: Path, sent: Sequence[tuple[Ask, Reply]]) -> None:
+    """Write what was sent as a recording has it, with this server's latencies."""
+    file.unlink(missing_ok=True)
+    lines = Lines(file, _PACKINGS.get(file.suffix, "none"))
+    began_s = min((one.scheduled_s for _, one in sent), default=0.0)
+    for ask, one in sorted(sent, key=lambda pair: pair[1].sent_s):
+        lines.add(to_line(_row(ask, one, began_s)))
+    lines.close()
+
+
+def _row(ask: Ask, one: Reply, began_s: float) -> Row:
+    return Row(
+        timestamp=round((one.sent_s - began_s) * 1e3, 3),
+        input_length=one.prompt_tokens or ask.prompt_tokens,
+        output_length=one.tokens or ask.output_tokens,
+        hash_ids=list(ask.blocks),
+        id=ask.id,
+        session=ask.session,
+        parent=ask.after,
+        model=ask.model,
+        path=ask.path,
+        stream=True,
+        sampling=ask.sampling,
+        cached_tokens=one.cached_tokens,
+        status=one.status,
+        ending=one.failure or "complete",
+        ttft_ms=_ms(one.ttft_s),
+        tpot_ms=_ms(one.tpot_s),
+        e2e_ms=_ms(one.e2e_s),
+    )
+
+
+def _arriving(rows: Sequence[Row], rate: float, rng: Random) -> list[Row]:
+    """Conversations at instants that are drawn; a later turn is due at once when the one before has ended."""
+    gaps, begins, made = poisson(rng, rate), dict[str, float](), list[Row]()
+    at_s = 0.0
+    for row in rows:
+        name = row.session or ""
+        if name not in begins:
+            begins[name] = at_s
+            at_s += next(gaps)
+        made.append(msgspec.structs.replace(row, timestamp=begins[name] * 1e3))
+    return made
+
+
+def say(line: str) -> None:
+    """Tell on stderr what is going on."""
+    sys.stderr.write(line + "\n")
+
+
+def _ms(value_s: float | None) -> float | None:
+    return None if value_s is None else round(value_s * 1e3, 3)
