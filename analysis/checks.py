@@ -72,6 +72,7 @@ class Fairness:
         self._arrivals = [0, 0]
         self._offered = [0, 0]
         self._failed_alone = [0, 0]
+        self._turns = False  # arms take turns: the control is first by design
         self._first = 0
         self._ordered = 0
         self._cached = [_Cached()]
@@ -80,6 +81,8 @@ class Fairness:
     def add(self, record: PairRecord) -> None:
         """Takes one live pair."""
         ours, theirs = record.answer("control"), record.answer(self.candidate)
+        if record.block is not None and theirs is None:
+            return  # it was another candidate's turn
         self._pairs += 1
         self._arrivals[0] += ours is not None
         self._arrivals[1] += theirs is not None
@@ -87,6 +90,7 @@ class Fairness:
             return
         self._failed_alone[0] += ours.fault is not None and theirs.fault is None
         self._failed_alone[1] += theirs.fault is not None and ours.fault is None
+        self._turns = self._turns or record.block is not None
         if ours.order != theirs.order:
             self._ordered += 1
             self._first += ours.order < theirs.order
@@ -114,6 +118,9 @@ class Fairness:
         """Control first in about half of the pairs."""
         if self._ordered < _FEWEST:
             return Check("dispatch_order", None, "too few pairs yet", _EVERY)
+        if self._turns:
+            detail = f"{self.candidate}: arms take turns, the control first; calibration had it second, too"
+            return Check("dispatch_order", True, detail, _EVERY)
         share = self._first / self._ordered
         ok = abs(share - 0.5) <= _ORDER_SIGMAS * 0.5 / sqrt(self._ordered)
         return Check(
@@ -172,7 +179,8 @@ class Lag:
 
     def add(self, record: PairRecord) -> None:
         """Takes one live pair."""
-        sent = [answer.sent_ns for answer in record.answers if answer.twin == 0]
+        shifts = record.shifts
+        sent = [a.sent_ns - shifts.get(a.arm, 0) for a in record.answers if a.twin == 0]
         if len(sent) > 1:
             self._lags_ms.add((max(sent) - min(sent)) / 1e6)
         if sent and record.production_sent_ns is not None:

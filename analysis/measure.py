@@ -1,7 +1,7 @@
 """What is kept of a pair of answers?  Measures only: no text survives."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -58,6 +58,9 @@ class PairRecord:
 
     `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had
     something to compare. In the calibration that is the control's twin 1, named "control": the floor.
+    `mark`: why the pair is kept and not judged (warm_up, drain). `duplicate`: which copy of its request,
+    where each is sent more than once. `production_sent_ns`: when production was asked. `block`: where arms
+    take turns, the two slots it is of; `shifts`: by how many ns an arm's slot was later than the control's.
     """
 
     experiment: str
@@ -73,6 +76,8 @@ class PairRecord:
     mark: str | None = None
     duplicate: int = 0
     production_sent_ns: int | None = None
+    block: int | None = None
+    shifts: dict[str, int] = field(default_factory=dict)
 
     def answer(self, arm: str, twin: int = 0) -> AnswerMeasure | None:
         """The answer of one arm, None if the pair has none."""
@@ -108,6 +113,8 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
         production_sent_ns=pair.get("production_sent_ns"),
+        block=pair.get("block"),
+        shifts=dict(pair.get("shifts", {})),
     )
 
 

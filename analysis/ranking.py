@@ -39,6 +39,7 @@ class Trial:
         self._calibrating = Calibrating(spec)
         self._calibration: Calibration | None = None
         self._windows: Windows | None = None
+        self._blocks_ns = 0
         self._decided: dict[tuple[str, Latency], Label] = {}
         self._pairs = 0
         self._unused = 0
@@ -89,8 +90,14 @@ class Trial:
         self._naive.add(record)
         for fairness in self._fairness.values():
             fairness.add(record)
-        if self._windows.add(record.at_ns, self._values(record)):
+        if self._windows.add(self._window_ns(record), self._values(record)):
             self._look(self._windows)
+
+    def _window_ns(self, record: PairRecord) -> int:
+        """The instant that says which window a pair is of."""
+        if record.block is None or self._windows is None:
+            return record.at_ns
+        return self._blocks_ns + record.block * self._windows.window_ns
 
     def calibrate(self, calibration: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Ends the calibration now, from what was seen, or with what a log's ["calibrated", ...] says.
@@ -100,7 +107,10 @@ class Trial:
         if self._calibration is None:
             found = self._calibrating.finish() if calibration is None else Calibration.from_map(calibration)
             self._calibration = found
-            self._windows = Windows(found.window_ns, found.settle_ns)
+            # Where arms take turns a block is a window, however long, and has settled once the next has.
+            turns = self.spec.mode != "live"
+            self._windows = Windows(found.window_ns, found.window_ns if turns else found.settle_ns)
+            self._blocks_ns = (self._first_ns or 0) // found.window_ns * found.window_ns
             self._begin_figures()  # doubled requests are not what a verdict is about
         return self._calibration.to_map()
 
@@ -159,6 +169,7 @@ class Trial:
         return {
             "experiment": self.spec.name,
             "fleet": self.spec.fleet,
+            "mode": self.spec.mode,
             "phase": self.phase,
             "epoch": self.epoch,
             "pairs": self._pairs,

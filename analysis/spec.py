@@ -10,7 +10,9 @@ class ExperimentSpec:
     `alpha` is the chance of any false verdict on a metric over all candidates and all looks. `margin` is the
     smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the
     shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
-    seconds and `calibration_pairs` pairs. The SLOs are upper bounds in ms.
+    seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side, or else they take turns.
+    `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
+    after a restart. The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -23,6 +25,8 @@ class ExperimentSpec:
     calibration_pairs: int = 100
     slo_ttft_ms: float | None = None
     slo_tpot_ms: float | None = None
+    mode: str = "live"
+    engines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

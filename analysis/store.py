@@ -134,7 +134,8 @@ def _spec(body: Mapping[str, Any]) -> ExperimentSpec:
     known = {field.name for field in fields(ExperimentSpec)}
     if unknown := sorted(set(body) - known):
         raise ValueError(f"unknown setting {unknown[0]!r}")
-    return ExperimentSpec(**{**body, "candidates": tuple(body["candidates"])})
+    lists = {name: tuple(body.get(name, ())) for name in ("candidates", "engines")}
+    return ExperimentSpec(**{**body, **lists})
 
 
 class LogWriter:

@@ -81,16 +81,21 @@ class Arm:
         self.reading.discard(reading)
         self._busy_ns += at_ns - reading.since_ns
 
-    def prepare(self, copy: Copy, body: Body, twin: int, duplicate: int = 0) -> Prepared:
+    def prepare(
+        self, copy: Copy, body: Body, twin: int, duplicate: int = 0, *, slot: int | None = None
+    ) -> Prepared:
         """Build the request: the arm's host and credential, the mark of a copy, the body with its rewrites.
 
         Of a request that is sent more than once, each `duplicate` and `twin` has a salt of its own, the same
         for all turns and conversations: so it finds in the cache what it left there, and nothing else.
+        Where arms take turns, so has each `slot`: it begins as cold as every other.
         The query is left out, for it may hold a credential.  Raises ValueError when a header cannot be sent.
         """
         experiment = self._experiment
         number = 2 * duplicate + twin
         salt = f"shadowlane twin {number} of {experiment.name}" if number else None
+        if slot is not None:
+            salt = f"shadowlane slot {slot} copy {number} of {experiment.name}"
         content, rewrites = body.for_arm(self.spec.model, self._dialect, experiment.models, salt)
         headers = [("host", self.origin.authority)]
         headers += [

@@ -15,7 +15,11 @@ from mirror.matching import Matching, Slice
 from mirror.pair import DUPLICATE, STOPPED, Joiner
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
+from mirror.slots import BETWEEN_SLOTS, Block
 from mirror.spec import MirrorExperiment, ShadowSpec
+from mirror.stand import Stand
+from mirror.switchback import Bring, Switchback
+from wire.tasks import Tasks
 
 UNSENDABLE = "unsendable"
 NOT_COPYABLE = "not_copyable"
@@ -33,6 +37,7 @@ class Comparison:
 
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
+    `bring(arm)` makes an arm stand where they take turns; left out, by its address.
     """
 
     def __init__(
@@ -45,6 +50,7 @@ class Comparison:
         deliver: Callable[[dict[str, Any]], str | None],
         held_bytes: Callable[[], int],
         tell_ids: Callable[[bytes], bool] | None = None,
+        bring: Bring | None = None,
     ) -> None:
         self.experiment = experiment
         self._phase = Phase()
@@ -57,7 +63,7 @@ class Comparison:
             experiment.name,
             self._marked(deliver),
             patience_ns=int(spec.patience_s * 1e9),
-            deadline_ns=int((experiment.timeout_s + _GRACE_S) * 1e9),
+            deadline_ns=int((_longest_s(experiment) + _GRACE_S) * 1e9),
         )
         self._spec = spec
         self._rng = rng
@@ -65,6 +71,10 @@ class Comparison:
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
         self._stopping = False
+        self._tasks = Tasks()
+        self._slots: Switchback | None = None
+        if experiment.slots is not None:
+            self._take_turns(bring)
         self.paused = False
 
     @property
@@ -84,20 +94,41 @@ class Comparison:
         """The memory of this experiment's copies: requests, answers under way, answers kept."""
         return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.arms)
 
+    def _take_turns(self, bring: Bring | None) -> None:
+        spec = self.experiment.slots
+        assert spec is not None
+        self._slots = Switchback(
+            {arm.spec.name: arm for arm in self.arms},
+            self.joiner,
+            bring or Stand(spec.switch, spec.ready_s).bring,
+            slot_s=spec.seconds,
+            phase=lambda: self.phase.name,
+            began=self._admission_anew,
+        )
+        self._turning = self._tasks.spawn(self._slots.run(), name=f"slots of {self.experiment.name}")
+
+    def _admission_anew(self) -> None:
+        self._admission.forget()
+
     def take(self, copy: Copy) -> None:
         """Send a copy to all arms now, or drop it and count why."""
         joiner, phase = self.joiner, self.phase
         if joiner.is_open(copy.id):
             joiner.drop(DUPLICATE)
             return
-        twins = (0, 1) if phase.name == "calibration" else (0,)
+        block = None if self._slots is None else self._slots.block
+        if self._slots is not None and (block is None or not block.is_open) and not self._stopping:
+            joiner.drop(self._unfit(copy) or BETWEEN_SLOTS)
+            return
+        twins = (0, 1) if phase.name == "calibration" and block is None else (0,)
+        arms = self.arms if block is None else [a for a in self.arms if a.spec.name == block.first.arm]
         times = copies_of(self.experiment.salt, copy.root, self.matching.rate)
-        size = len(copy.body) * len(self.arms) * len(twins)
+        size = len(copy.body) * (2 if block is not None else len(arms) * len(twins))
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
             copy.turn,
             phase=phase,
-            inflight=joiner.inflight,
+            inflight=joiner.inflight if block is None else len(arms[0].reading),
             room=self._held_bytes() + size * times <= self._spec.held_bytes,
             copies=times,
         )
@@ -109,7 +140,11 @@ class Comparison:
         body = Body(copy.path, copy.body, encoded=encoded)
         try:
             duplicates = [
-                [arm.prepare(copy, body, twin, number) for arm in self.arms for twin in twins]
+                [
+                    arm.prepare(copy, body, twin, number, slot=None if block is None else 2 * block.number)
+                    for arm in arms
+                    for twin in twins
+                ]
                 for number in range(times)
             ]
         except ValueError:
@@ -117,9 +152,11 @@ class Comparison:
             self._admission.lost(copy.root, UNSENDABLE)
             return
         for number, prepared in enumerate(duplicates):
-            self._send(copy, number, prepared, size)
+            self._send(copy, number, prepared, size, block)
 
-    def _send(self, copy: Copy, duplicate: int, prepared: list[Prepared], size: int) -> None:
+    def _send(
+        self, copy: Copy, duplicate: int, prepared: list[Prepared], size: int, block: Block | None
+    ) -> None:
         """Send one copy to all arms; `duplicate` says which of those of its request it is."""
         joiner, phase = self.joiner, self.phase
         id = f"{copy.id}~{duplicate}" if duplicate else copy.id
@@ -132,12 +169,11 @@ class Comparison:
             joiner.answered(id, answer, monotonic_ns())
 
         at_ns = monotonic_ns()
-        if self._warm_ns is None:
-            self._warm_ns = at_ns + int(self.experiment.warm_up_s * 1e9)
         head = {
-            "phase": phase.name,
+            "phase": phase.name if block is None else block.phase,
             "epoch": phase.epoch,
-            "mark": WARM_UP if at_ns < self._warm_ns else None,
+            "mark": WARM_UP if at_ns < self._warm_until(at_ns, block) else None,
+            "block": None if block is None else block.number,
             "duplicate": duplicate,
             "at_ns": at_ns,
             "received_ns": copy.received_ns,
@@ -148,11 +184,23 @@ class Comparison:
             "turn": copy.turn,
         }
         keys = [(p.arm.spec.name, p.twin) for p in prepared]
+        if block is not None:
+            keys.append((block.second.arm, block.second.twin))
         if not joiner.open(id, head, keys, size, at_ns, alone=duplicate > 0):
             return
+        if block is not None:
+            block.hold(at_ns, id, copy, duplicate)
         # Nothing awaits from the first to the last: the arms get the copy at one moment.
         for order, each in enumerate(prepared):
             each.arm.send(each, order, done)
+
+    def _warm_until(self, at_ns: int, block: Block | None) -> int:
+        warm_up_ns = int(self.experiment.warm_up_s * 1e9)
+        if block is not None:
+            return (block.since_ns or at_ns) + warm_up_ns
+        if self._warm_ns is None:
+            self._warm_ns = at_ns + warm_up_ns
+        return self._warm_ns
 
     def served(self, served: Served) -> None:
         """Production's own answer to a copy has ended."""
@@ -164,12 +212,12 @@ class Comparison:
         self.matching.production(load.worker, load.at_ns, load.busy_ns, load.engines)
 
     def tick(self) -> Slice | None:
-        """Let go what has waited long enough; about once a second.  The slice of load that ends, if one does."""
+        """Let go what has waited long enough, once a second or so; the slice of load that ends, if any."""
         now_ns = monotonic_ns()
         self.joiner.expire(now_ns)
         for arm in self.arms:
             arm.pool.sweep(now_ns)
-        if self.phase.name == "paused" or self._stopping:
+        if self.phase.name == "paused" or self._stopping or self._slots is not None:
             return None
         return self.matching.look(now_ns, {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms})
 
@@ -189,12 +237,16 @@ class Comparison:
             "held_bytes": self.held_bytes,
             "strays": self.joiner.strays,
             "rate": self.matching.rate,
+            "slots": None if self._slots is None else self._slots.status(),
             "arms": [arm.status() for arm in self.arms],
         }
 
     def stop(self) -> None:
         """Take no more copies; those under way go on."""
         self._stopping = True
+        if self._slots is not None:
+            self._turning.cancel()
+            self._slots.stop(STOPPED)
 
     def switch(self, paused: bool) -> None:
         """Pause: take no more copies, and give up those that wait for an arm, so that it is rid of them now.
@@ -236,3 +288,11 @@ class Comparison:
         if len(copy.body) > self._spec.copy_bytes:
             return TOO_LARGE
         return None
+
+
+def _longest_s(experiment: MirrorExperiment) -> float:
+    """From a copy's dispatch until its last arm must have answered."""
+    slots = experiment.slots
+    if slots is None:
+        return experiment.timeout_s
+    return 2 * (slots.seconds + experiment.timeout_s) + slots.ready_s

@@ -90,6 +90,17 @@ class Joiner:
         self.held_bytes += request_bytes
         return True
 
+    def note(self, id: str, fields: Mapping[str, Any]) -> None:
+        """Add what is known later to a copy's fields, if it is open."""
+        if (copy := self._open.get(id)) is not None:
+            copy.head.update(fields)
+
+    def lose(self, id: str, reason: str) -> None:
+        """Give up a copy that still waits for an arm, if it is open."""
+        copy = self._open.get(id)
+        if copy is not None and copy.waits_for:
+            self._lose(id, copy, reason)
+
     def drop(self, reason: str, n: int = 1) -> None:
         """Admit `n` copies that are dropped at once."""
         if n:

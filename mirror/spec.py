@@ -27,6 +27,19 @@ class ArmSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotSpec:
+    """Arms take turns, each for `seconds`.
+
+    `switch` is the command that makes an arm the one that stands ({arm}, {url}), empty where nothing has to
+    be done; within `ready_s` it must serve.
+    """
+
+    seconds: float
+    switch: tuple[str, ...] = ()
+    ready_s: float = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorExperiment:
     """One comparison: the control and the candidates, all given the same copies.
 
@@ -35,6 +48,7 @@ class MirrorExperiment:
     one answer, and `first_byte_s` the wait for its head.  `rate`: how often a conversation is sent, on average
     (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
+    `slots`: the arms take turns, and then of each slot; None: they stand side by side.
     """
 
     name: str
@@ -49,6 +63,7 @@ class MirrorExperiment:
     auto: bool = False
     salt: bytes = field(default=b"", repr=False)
     warm_up_s: float = 0.0
+    slots: SlotSpec | None = None
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
