@@ -10,7 +10,7 @@ class ExperimentSpec:
     `alpha` is the chance of any false verdict on a metric over all candidates and all looks. `margin` is the
     smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the
     shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
-    seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side, or else they take turns.
+    seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side; else they take turns.
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
     after a restart. The SLOs are upper bounds in ms.
     """

@@ -132,7 +132,7 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
             if engine in production:
                 expected = "a spare engine: copies must not load production"
                 yield Complaint("", path, expected, f"an engine of fleets[{production[engine]}]")
-            elif engine in seen:
+            elif engine in seen and (experiment.mode == "live" or not experiment.turns.switch):
                 expected = "an engine of its own for each arm: two on one would slow each other"
                 yield Complaint("", path, expected, f"that of {spelled(seen[engine])}")
             seen.setdefault(engine, path)

@@ -25,6 +25,7 @@ from config.policy import checked_name as _name
 from config.record import Record
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
+from config.turns import Turns
 
 
 def _share(value: object) -> object:
@@ -205,6 +206,11 @@ class Experiment(Strict):
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
     )
     timeout_s: Seconds = Field(default=600.0, description="A copy's answer may take this many seconds.")
+    mode: Literal["live", "switchback"] = Field(
+        default="live",
+        description="live: all arms at once; switchback: one at a time, as turns says, for one spare engine.",
+    )
+    turns: Turns = Field(default=Turns(), description="With mode: switchback, how arms take turns.")
     paused: bool = Field(
         default=False,
         description="Whether nothing is copied for now; at a reload it acts at once and nothing begins anew.",

@@ -28,7 +28,7 @@ from gateway.spec import (
     WorkerSpec,
 )
 from mirror.brakes import BrakeSpec
-from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec
+from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec, SlotSpec
 from wire.tls import ClientTls, ServerTls
 
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
@@ -313,7 +313,13 @@ def _mirrored(
         auto=isinstance(experiment.sample.rate, str),
         salt=_derived(secret, f"send again {experiment.name}", _SALT_BYTES),
         warm_up_s=experiment.warm_up_s,
+        slots=_slots(experiment),
     )
+
+
+def _slots(experiment: Experiment) -> SlotSpec | None:
+    turns = experiment.turns
+    return None if experiment.mode == "live" else SlotSpec(turns.slot_s, turns.switch, turns.ready_s)
 
 
 def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
@@ -341,7 +347,14 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         calibration_pairs=experiment.calibration_pairs,
         slo_ttft_ms=experiment.slo.ttft_ms,
         slo_tpot_ms=experiment.slo.tpot_ms,
+        mode=experiment.mode,
+        engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
     )
+
+
+def _identity(arm: Arm) -> str:
+    """What tells an arm's engine from another; one that is launched is told by its mark."""
+    return f"{arm.engine} {arm.model or ''}".rstrip()
 
 
 def _derived(secret: bytes, purpose: str, size: int) -> bytes:

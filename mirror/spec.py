@@ -45,7 +45,7 @@ class MirrorExperiment:
 
     `models` are the names a request may use for this fleet's model; only these are rewritten to an arm's
     `model` (empty: any name is).  `max_inflight` bounds the copies that wait for an arm; `timeout_s` bounds
-    one answer, and `first_byte_s` the wait for its head.  `rate`: how often a conversation is sent, on average
+    one answer, and `first_byte_s` the wait for its head.  `rate`: how often a conversation is sent
     (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     `slots`: the arms take turns, and then of each slot; None: they stand side by side.
