@@ -1,7 +1,7 @@
 """What a request body asks for: read, checked, refused as vLLM does, and put into one shape for all APIs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -99,6 +99,31 @@ class Reader:
             raise missing("max_tokens", body)
         body = {**body, "n": 1, "stop": body.get("stop_sequences")}
         return self._ask(body, model, [self.messages_prompt(body)], body["max_tokens"], "max_tokens", None)
+
+    def generate(self, body: Mapping[str, Any]) -> Ask:
+        """/inference/v1/generate."""
+        model = self._model(body)
+        prompt, params = body.get("token_ids"), body.get("sampling_params")
+        if not isinstance(prompt, list) or not prompt:
+            raise missing("token_ids", body)
+        if not isinstance(params, dict):
+            raise missing("sampling_params", body)
+        prompt = self._prompts(prompt)[0]
+        shared = {name: body.get(name) for name in ("stream", "stream_options", "cache_salt")}
+        flat = {**params, **shared, "return_token_ids": body.get("return_token_ids")}
+        limit = params.get("max_tokens", 16)
+        ask = self._ask(flat, model, [prompt], limit, "max_tokens", None)
+        forced = params.get("trace_decode_token_ids")
+        if not forced:
+            return ask
+        if not self._params.trace_replay:
+            text = "trace_decode_token_ids needs --enable-trace-replay."
+            raise bad_value("trace_decode_token_ids", forced, text)
+        if len(ask.wishes) > 1:
+            raise bad_value("n", params.get("n"), "n must be 1 with trace_decode_token_ids.")
+        (tokens,) = self._prompts(forced)
+        wish = replace(ask.wishes[0], forced=tuple(tokens[:limit]), max_tokens=limit)
+        return replace(ask, wishes=[wish])
 
     def chat_prompt(self, body: Mapping[str, Any]) -> list[int]:
         """The token ids of a chat body."""

@@ -49,6 +49,7 @@ class Wish:
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     literal: str | None = None  # say exactly this (tool calls, JSON)
+    forced: tuple[int, ...] = ()  # decode exactly these tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class Generator:
 
     def plan(self, prompt: Sequence[int], wish: Wish) -> Plan:
         """The answer to `prompt`."""
+        if wish.forced:
+            return Plan(wish.forced, tuple(self._tokenizer.deltas(wish.forced)), "length", None)
         if wish.literal is not None:
             tokens = self._tokenizer.encode(wish.literal)
             return self._cut([*tokens, IM_END], wish)

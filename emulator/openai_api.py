@@ -15,6 +15,7 @@ from emulator.chat_shape import ChatStream, chat_body
 from emulator.completion_shape import CompletionStream, completion_body
 from emulator.engine import Engine
 from emulator.faults import Fault
+from emulator.generate_shape import GenerateStream, generate_body
 from emulator.handover import Handover
 from emulator.messages_shape import MessagesStream, messages_body, messages_error
 from emulator.native_api import json_answer
@@ -43,12 +44,13 @@ class Api:
 
 CHAT = Api("chatcmpl-", Reader.chat, ChatStream, chat_body)
 COMPLETIONS = Api("cmpl-", Reader.completions, CompletionStream, completion_body)
+GENERATE = Api("gen-", Reader.generate, GenerateStream, generate_body)
 RESPONSES = Api("resp_", Reader.responses, ResponsesStream, responses_body)
 MESSAGES = Api("chatcmpl-", Reader.messages, MessagesStream, messages_body, messages_error)
 
 
 class GenerationApi:
-    """Serves the four generating endpoints of one engine."""
+    """Serves the generating endpoints of one engine."""
 
     def __init__(self, engine: Engine, reader: Reader, handover: Handover) -> None:
         self._engine = engine

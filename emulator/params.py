@@ -42,6 +42,8 @@ class EngineParams:
     )
     cached_tokens: bool = field(default=True, metadata={"help": "report prompt_tokens_details.cached_tokens"})
 
+    trace_replay: bool = field(default=False, metadata={"help": "decode the tokens a request forces"})
+
     error_rate: float = field(
         default=0.0, metadata={"help": "fault: share of requests that fail with an error"}
     )

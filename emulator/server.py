@@ -14,7 +14,7 @@ from emulator.engine import Engine
 from emulator.handover import Handover
 from emulator.kv_events import KvEvents
 from emulator.native_api import SERVER, NativeApi, json_answer
-from emulator.openai_api import CHAT, COMPLETIONS, MESSAGES, RESPONSES, GenerationApi
+from emulator.openai_api import CHAT, COMPLETIONS, GENERATE, MESSAGES, RESPONSES, GenerationApi
 from emulator.params import EngineParams
 from emulator.refusals import Refusal
 from wire.tasks import Tasks
@@ -144,6 +144,7 @@ def _routes(generation: GenerationApi, native: NativeApi) -> dict[str, dict[str,
     return {
         "/v1/chat/completions": {"POST": partial(generation.serve, CHAT)},
         "/v1/completions": {"POST": partial(generation.serve, COMPLETIONS)},
+        "/inference/v1/generate": {"POST": partial(generation.serve, GENERATE)},
         "/v1/responses": {"POST": partial(generation.serve, RESPONSES)},
         "/v1/messages": {"POST": partial(generation.serve, MESSAGES)},
         "/v1/messages/count_tokens": {"POST": native.count_tokens},
