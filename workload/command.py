@@ -23,6 +23,27 @@ there is no text, prompts are made up that share what the recorded ones shared.
 
 Exit status 0: all was sent and ended well.  1: some failed.  2: the file or what was typed is wrong.
 """
+_WORKLOAD = """\
+Traffic as a model, traffic from a model, and how much of it a server bears.
+
+  shadowlane workload fit recordings --out traffic.json
+  shadowlane workload generate traffic.json --scenario flash --seconds 600 --out flash.jsonl
+  shadowlane workload compare recordings flash.jsonl
+  shadowlane workload export recordings --out plain.jsonl
+  shadowlane workload sweep --to http://10.0.1.1:8000 --model llama --concurrency 1,2,4,8,16 --slo-ttft-ms 500
+"""
+_GENERATE = """\
+Make traffic of a model, or of a recording's own conversations, by a scenario:
+
+  recorded   arrivals at the recorded rate and burstiness
+  steady     as a metronome
+  flood      all at once
+  endurance  Poisson, for as long as --seconds says
+  daily      Poisson, its rate by the hour of the day
+  flash      Poisson, and ten times as much in the fifth tenth of the time
+
+What is made is replayed by `shadowlane replay`.
+"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,6 +64,10 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="shadowlane", allow_abbrev=False)
     commands = root.add_subparsers(dest="command", required=True)
     _replay(command(commands, "replay", _REPLAY))
+    inside = command(commands, "workload", _WORKLOAD).add_subparsers(
+        dest="what", metavar="WHAT", required=True
+    )
+    _workload(inside)
     return root
 
 
@@ -70,24 +95,92 @@ def _replay(made: argparse.ArgumentParser) -> None:
     made.set_defaults(run=run)
 
 
-def sends_to(made: argparse.ArgumentParser) -> None:
+def sends_to(made: argparse.ArgumentParser, *, rows: bool = True) -> None:
     """What everything takes that sends requests and reports on them."""
     add = made.add_argument
     add("--to", required=True, metavar="URL", help="the server")
     add("--model", metavar="NAME", help="the model's name there (the recorded one)")
     add("--api-key", metavar="KEY", help="sent as a bearer token; $SHADOWLANE_REPLAY_KEY otherwise")
-    add(
-        "--history",
-        choices=("recorded", "engine", "auto"),
-        default="auto",
-        help="what later turns carry: what was recorded, or what this server answered; auto: the "
-        "recorded text where there is text, else the server's own",
-    )
     add("--ignore-eos", action="store_true", help="have the server answer exactly as long as recorded")
     add("--most-open", type=int, default=4096, metavar="N", help="more open requests are shed (%(default)s)")
     add("--timeout", type=float, default=600.0, metavar="S", help="of one request (%(default)s)")
     add("--slo-ttft-ms", type=float, metavar="MS", help="for goodput")
     add("--slo-tpot-ms", type=float, metavar="MS", help="for goodput")
     add("--slo-e2e-ms", type=float, metavar="MS", help="for goodput")
-    add("--json", type=Path, metavar="OUT", help="write the figures as JSON")
-    add("--out", type=Path, metavar="OUT", help="write each request as a row, as a recording has it")
+    if rows:
+        add(
+            "--history",
+            choices=("recorded", "engine", "auto"),
+            default="auto",
+            help="what later turns carry: what was recorded, or what this server answered; auto: the "
+            "recorded text where there is text, else the server's own",
+        )
+        add("--json", type=Path, metavar="OUT", help="write the figures as JSON")
+        add("--out", type=Path, metavar="OUT", help="write each request as a row, as a recording has it")
+
+
+def _workload(commands: Any) -> None:
+    from workload import modelling
+    from workload.scenario import SCENARIOS
+
+    def planned(made: argparse.ArgumentParser) -> None:
+        add = made.add_argument
+        add(
+            "--scenario", choices=SCENARIOS, default="recorded", help="when conversations begin (%(default)s)"
+        )
+        add("--seconds", type=float, metavar="S", help="how long (as long as the recording)")
+        add("--rate", type=float, metavar="R", help="conversations a second (the recorded rate)")
+        add(
+            "--day",
+            type=float,
+            default=86_400.0,
+            metavar="S",
+            help="how long a day of `daily` is (%(default)s)",
+        )
+        add("--seed", type=int, default=0, metavar="N", help="of all that is drawn (%(default)s)")
+
+    made = command(commands, "fit", "Fit a model to recorded traffic and say how alike its traffic is.")
+    made.add_argument("file", nargs="+", type=Path, metavar="FILE", help="files, or folders of recordings")
+    made.add_argument("--out", type=Path, required=True, metavar="MODEL", help="the model, a small JSON file")
+    made.add_argument("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for")
+    planned(made)
+    made.set_defaults(run=modelling.run_fit)
+
+    made = command(commands, "generate", _GENERATE)
+    made.add_argument("file", type=Path, metavar="MODEL_OR_RECORDING")
+    made.add_argument("--out", type=Path, required=True, metavar="OUT", help="rows, as a recording has them")
+    planned(made)
+    made.set_defaults(run=modelling.run_generate)
+
+    made = command(commands, "compare", "The same figures of two files, and how far they are apart.")
+    made.add_argument("one", type=Path, metavar="ONE")
+    made.add_argument("other", type=Path, metavar="OTHER")
+    made.set_defaults(run=modelling.run_compare)
+
+    made = command(
+        commands, "export", "Recordings as one plain file in the order of instants, for other tools."
+    )
+    made.add_argument("file", nargs="+", type=Path, metavar="FILE")
+    made.add_argument("--out", type=Path, required=True, metavar="OUT")
+    made.add_argument("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for")
+    made.set_defaults(run=modelling.run_export)
+
+    made = command(commands, "sweep", "Rising load of fixed lengths, and the most of it that keeps an SLO.")
+    sends_to(made, rows=False)
+    add = made.add_argument
+    add("--concurrency", metavar="N,N", help="users who each ask again at once")
+    add("--rates", metavar="R,R", help="requests a second, open loop")
+    add("--depths", metavar="N,N", help="requests at one instant")
+    add("--prompt-tokens", default="512", metavar="N,N", help="lengths of prompts (%(default)s)")
+    add("--output-tokens", default="64", metavar="N,N", help="lengths of answers (%(default)s)")
+    add(
+        "--shared-tokens",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of each prompt, the same in all (%(default)s)",
+    )
+    add("--seconds", type=float, default=10.0, metavar="S", help="of each load (%(default)s)")
+    add("--share", type=float, default=0.99, metavar="S", help="that must keep the SLO (%(default)s)")
+    add("--seed", type=int, default=0, metavar="N", help="of arrivals (%(default)s)")
+    made.set_defaults(run=modelling.run_sweep)

@@ -101,7 +101,7 @@ def _lines(files: Sequence[Path], block_tokens: int | None) -> Recording:
 
 def _told(file: Path) -> dict[str, Any] | None:
     """What lies beside a recording: 20261130T040501Z.json for 20261130T040501Z-0001.jsonl.zst."""
-    beside = file.with_name(file.name.partition("-")[0] + ".json")
+    beside = file.with_name(file.name.partition("-")[0].partition(".")[0] + ".json")
     try:
         told = json.loads(beside.read_text())
     except (OSError, ValueError):

@@ -128,6 +128,11 @@ class HttpSender:
         self._said: dict[str, Messages] = {}  # what was sent for those that others continue
         self.continued: Counter[str] = Counter()
 
+    @property
+    def url(self) -> str:
+        """Where it sends to."""
+        return self._settings.url
+
     async def send(self, ask: Ask, scheduled_s: float, earlier: Reply | None) -> Reply:
         """Send one request and read its answer to the end.  Nothing raises but being cancelled."""
         body, path = self._body(ask, earlier)
@@ -215,7 +220,10 @@ def _newest(messages: Messages) -> Messages:
 
 
 async def measured_scale(sender: HttpSender, model: str | None) -> Scale:
-    """How many tokens the server makes of words, asked with two prompts; Scale() where it does not tell."""
+    """How many tokens the server makes of words, asked with two prompts; Scale() where it does not tell.
+
+    Raises ValueError where it does not answer.
+    """
     counted: list[tuple[int, int]] = []
     for n in (64, 512):
         text = text_of((n,), 512, n, Scale())
@@ -223,7 +231,9 @@ async def measured_scale(sender: HttpSender, model: str | None) -> Scale:
         if model is not None:
             body["model"] = model
         got = await sender.post(CHAT, body, 0.0)
-        if got.failure is not None or got.prompt_tokens is None:
+        if got.failure is not None:
+            raise ValueError(f"{sender.url} does not answer a first request: {got.failure}")
+        if got.prompt_tokens is None:
             return Scale()
         counted.append((text.count(" ") + 1, got.prompt_tokens))
     try:

@@ -1,0 +1,245 @@
+"""What kind of traffic is this?  A recording as a small model without a prompt, an id or an instant of it.
+
+What is kept: percentiles of lengths, how many turns conversations take and how long users think, how often
+conversations arrive and how bursty, how much of a first prompt is shared by how many, the mix of tasks and of
+sampling parameters.  Each only where enough requests stand behind it.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean, pstdev
+
+import msgspec
+
+from workload.row import Row, Sampling
+from workload.talks import Talk, talks
+
+SCHEMA = 1
+SHARES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
+_FEW = 5  # a value that fewer conversations have would tell of them
+_MOST_FRONTS = 64
+
+
+class Quantiles(msgspec.Struct, frozen=True):
+    """A distribution by its values at `SHARES`, between which it is taken to be straight.
+
+    `_FEW` values lie beyond the lowest and the highest that are kept: no single request's length is.
+    """
+
+    values: list[float]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Quantiles":
+        """Of at least one value."""
+        known = sorted(values)
+        if not known:
+            raise ValueError("a distribution of no values")
+        spare = min(_FEW, (len(known) - 1) // 2)
+        low, high = spare, len(known) - 1 - spare
+        return cls([known[min(high, max(low, round(share / 100 * (len(known) - 1))))] for share in SHARES])
+
+    def at(self, share: float) -> float:
+        """The value below which `share` (0 to 1) of them lie."""
+        percent = min(100.0, max(0.0, share * 100))
+        for (low, high), (a, b) in zip(pairwise(SHARES), pairwise(self.values), strict=True):
+            if percent <= high:
+                return a + (b - a) * (percent - low) / (high - low)
+        return self.values[-1]
+
+
+class Front(msgspec.Struct, frozen=True):
+    """A beginning that conversations share: so many tokens, and the share of those with just this one.
+
+    `under` is the place of a shorter front that it begins with itself: together they are the prefix tree.
+    """
+
+    tokens: int
+    share: float
+    under: int | None = None
+
+
+class Opening(msgspec.Struct, frozen=True):
+    """One kind of beginning, with its share of conversations.
+
+    `turns` are how many follow from it, itself included; `tokens` what the first prompt has beyond its front;
+    `reused` which part of those an earlier conversation had, None where nothing was.
+    """
+
+    share: float
+    turns: Quantiles
+    tokens: Quantiles
+    reused: Quantiles | None = None
+
+
+class Task(msgspec.Struct, frozen=True):
+    """One kind of work, its share of requests, and what it asks of the sampler, each with its share."""
+
+    task: str
+    share: float
+    sampling: list[tuple[float, Sampling]]
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """Traffic as numbers.  `rate`: conversations a second; `burstiness`: the squared variation of their gaps.
+
+    `added_tokens` is what a later turn adds to the prompt and answer before it, `kept` the share of later
+    turns that do go on from them.  `think_s` is from an answer's end to the next turn.  `hours` are the
+    shares of the day's 24 hours, where a day was seen.
+    """
+
+    schema: int = SCHEMA
+    block_tokens: int
+    requests: int
+    seconds: float
+    rate: float
+    burstiness: float
+    openings: list[Opening]
+    think_s: Quantiles
+    added_tokens: Quantiles
+    output_tokens: Quantiles
+    kept: float
+    fronts: list[Front]
+    tasks: list[Task]
+    hours: list[float] | None = None
+
+
+def fit(rows: Sequence[Row], block_tokens: int) -> Model:
+    """The model of these rows.  ValueError where there are too few to hide anybody among them."""
+    found = talks(rows, block_tokens)
+    if len(found) < 2 * _FEW:
+        raise ValueError(f"{len(found)} conversations are too few for a model: {2 * _FEW} are needed")
+    begins_s = sorted(talk.rows[0].timestamp / 1e3 for talk in found)
+    seconds = max(1e-3, begins_s[-1] - begins_s[0])
+    fronts, fronted = _fronts(found, block_tokens)
+    added, thinks, kept = _turns(found, block_tokens)
+    return Model(
+        block_tokens=block_tokens,
+        requests=len(rows),
+        seconds=round(seconds, 3),
+        rate=(len(found) - 1) / seconds,
+        burstiness=_burstiness(begins_s),
+        openings=_openings(found, fronted, block_tokens),
+        think_s=Quantiles.of(thinks or [0.0]),
+        added_tokens=Quantiles.of(added or [1]),
+        output_tokens=Quantiles.of(row.output_length for row in rows),
+        kept=kept,
+        fronts=fronts,
+        tasks=_tasks(rows),
+        hours=_hours(begins_s),
+    )
+
+
+def _burstiness(begins_s: Sequence[float]) -> float:
+    gaps = [later - sooner for sooner, later in pairwise(begins_s)]
+    mean = fmean(gaps)
+    return (pstdev(gaps) / mean) ** 2 if mean > 0 else 1.0
+
+
+def _fronts(found: Sequence[Talk], block_tokens: int) -> tuple[list[Front], list[int]]:
+    """The beginnings that `_FEW` conversations or more share, and how long each conversation's is.
+
+    Of each first prompt it is the longest that so many share.
+    """
+    counted: Counter[int] = Counter()
+    for talk in found:
+        counted.update(set(talk.rows[0].hash_ids))
+    lengths: list[int] = []
+    named: Counter[tuple[int, ...]] = Counter()
+    for talk in found:
+        first = talk.rows[0]
+        whole = first.hash_ids[: max(0, first.input_length - 1) // block_tokens]
+        blocks = 0
+        while blocks < len(whole) and counted[whole[blocks]] >= _FEW:
+            blocks += 1
+        lengths.append(blocks * block_tokens)
+        named[tuple(whole[:blocks])] += 1
+    common = [front for front, n in named.most_common(_MOST_FRONTS) if n >= _FEW or not front]
+    common.sort(key=len)
+    places = {front: at for at, front in enumerate(common)}
+    fronts = [
+        Front(
+            len(front) * block_tokens,
+            named[front] / len(found),
+            next((places[front[:n]] for n in range(len(front) - 1, 0, -1) if front[:n] in places), None),
+        )
+        for front in common
+    ]
+    return fronts or [Front(0, 1.0)], lengths
+
+
+def _openings(found: Sequence[Talk], fronted: Sequence[int], block_tokens: int) -> list[Opening]:
+    """The kinds of beginnings: of one turn or several, and with or without what another conversation had."""
+    seen: set[int] = set()
+    groups: Mapping[tuple[bool, bool], list[tuple[int, int, float]]] = defaultdict(list)
+    for talk, front in zip(found, fronted, strict=True):
+        first = talk.rows[0]
+        held = 0
+        while held < len(first.hash_ids) and first.hash_ids[held] in seen:
+            held += 1
+        fresh = max(1, first.input_length - front)
+        again = min(fresh - 1, held * block_tokens - front)
+        reused = again >= block_tokens
+        groups[len(talk.rows) > 1, reused].append((len(talk.rows), fresh, again / fresh if reused else 0.0))
+        for row in talk.rows:
+            seen.update(row.hash_ids)
+    large = {kind: listed for kind, listed in groups.items() if len(listed) >= _FEW}
+    total = sum(map(len, large.values()))
+    return [
+        Opening(
+            len(listed) / total,
+            Quantiles.of(turns for turns, _, _ in listed),
+            Quantiles.of(fresh for _, fresh, _ in listed),
+            Quantiles.of(part for _, _, part in listed) if reused else None,
+        )
+        for (_, reused), listed in sorted(large.items())
+    ]
+
+
+def _turns(found: Sequence[Talk], block_tokens: int) -> tuple[list[float], list[float], float]:
+    """What later turns add, how long their users think, and which share goes on from what was said."""
+    added: list[float] = []
+    thinks: list[float] = []
+    on = later = 0
+    for talk in found:
+        by_id = {row.id: row for row in talk.rows}
+        for row in talk.rows:
+            before = by_id.get(row.parent) if row.parent is not None else None
+            if before is None:
+                continue
+            later += 1
+            whole = before.input_length // block_tokens
+            goes_on = (
+                row.hash_ids[:whole] == before.hash_ids[:whole] and row.input_length > before.input_length
+            )
+            on += goes_on
+            if goes_on:
+                added.append(max(1.0, row.input_length - before.input_length - before.output_length))
+            if before.e2e_ms is not None:
+                thinks.append(max(0.0, (row.timestamp - before.timestamp - before.e2e_ms) / 1e3))
+            else:
+                thinks.append(max(0.0, (row.timestamp - before.timestamp) / 1e3))
+    return added, thinks, on / later if later else 1.0
+
+
+def _tasks(rows: Sequence[Row]) -> list[Task]:
+    groups: Mapping[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row.task or "chat"].append(row)
+    found: list[Task] = []
+    for task, listed in sorted(groups.items()):
+        settings = Counter(row.sampling or Sampling() for row in listed)
+        common = [(n, setting) for setting, n in settings.most_common(16) if n >= _FEW]
+        total = sum(n for n, _ in common)
+        mix = [(n / total, setting) for n, setting in common] or [(1.0, Sampling())]
+        found.append(Task(task, len(listed) / len(rows), mix))
+    return found
+
+
+def _hours(begins_s: Sequence[float]) -> list[float] | None:
+    """The shares of a day's hours since the recording began; None where no whole day was seen."""
+    if begins_s[-1] - begins_s[0] < 86_400 - 3_600:
+        return None
+    counted = Counter(math.floor(at_s / 3_600) % 24 for at_s in begins_s)
+    return [counted[hour] / len(begins_s) for hour in range(24)]

@@ -1,0 +1,170 @@
+"""What `shadowlane workload` does: fit, generate, compare, export and sweep."""
+
+import argparse
+import asyncio
+import sys
+import time
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from workload import fidelity, sweep
+from workload.formats import Recording, read, spread
+from workload.generate import generate
+from workload.model import Model, fit
+from workload.replay import HttpSender, measured_scale
+from workload.replaying import say, session, settings_of, slo_of
+from workload.row import Row, to_line
+from workload.scenario import Plan, rescheduled
+from workload.talks import talks
+from workload.traces import TraceError
+from workload.words import Scale
+
+
+def run_fit(given: argparse.Namespace) -> int:
+    """A recording to a model, and how alike what it makes is."""
+    found = _even(read(given.file, block_tokens=given.block_tokens))
+    model = fit(found.rows, found.block_tokens)
+    text = msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n"
+    given.out.write_bytes(text)
+    made = generate(model, _plan(given, model), Random(given.seed))
+    say(f"{given.out}: {len(text)} bytes for {model.requests} requests; below, traffic made from it")
+    sys.stdout.write(fidelity.table(fidelity.compare(found.rows, made, found.block_tokens)) + "\n")
+    return 0
+
+
+def run_generate(given: argparse.Namespace) -> int:
+    """A model, or a recording's own conversations, to traffic."""
+    rng = Random(given.seed)
+    if given.file.suffix == ".json" and (model := _model(given.file)) is not None:
+        rows, size = generate(model, _plan(given, model), rng), model.block_tokens
+    else:
+        found = _even(read([given.file]))
+        begins = [talk.rows[0].timestamp / 1e3 for talk in talks(found.rows, found.block_tokens)]
+        span_s = max(1e-3, begins[-1] - begins[0]) if begins else 1.0
+        rate = given.rate or max(1e-6, len(begins) / span_s)
+        plan = Plan(given.scenario, given.seconds or span_s, rate, day_s=given.day)
+        rows, size = rescheduled(found.rows, found.block_tokens, plan, rng), found.block_tokens
+    _write(given.out, rows, size)
+    say(f"{given.out}: {len(rows)} requests over {rows[-1].timestamp / 1e3 if rows else 0:.1f} s")
+    return 0
+
+
+def run_compare(given: argparse.Namespace) -> int:
+    """Two files, side by side."""
+    one, other = read([given.one]), read([given.other])
+    names = (given.one.name[:13], given.other.name[:13])
+    sys.stdout.write(fidelity.table(fidelity.compare(one.rows, other.rows, one.block_tokens), names) + "\n")
+    return 0
+
+
+def run_export(given: argparse.Namespace) -> int:
+    """Recordings as one plain file in the order of instants, as other tools want it."""
+    found = read(given.file, block_tokens=given.block_tokens)
+    first_ms = found.rows[0].timestamp if found.rows else 0.0
+    rows = [msgspec.structs.replace(row, timestamp=round(row.timestamp - first_ms, 3)) for row in found.rows]
+    _write(given.out, rows, found.block_tokens)
+    say(f"{given.out}: {len(rows)} requests; blocks of {found.block_tokens} tokens")
+    return 0
+
+
+def run_sweep(given: argparse.Namespace) -> int:
+    """Rising load, a table, and the most that held."""
+    kinds: list[tuple[sweep.Load, str]] = [
+        ("concurrency", given.concurrency or ""),
+        ("rate", given.rates or ""),
+        ("depth", given.depths or ""),
+    ]
+    asked = [(kind, _numbers(text)) for kind, text in kinds if text]
+    if not asked:
+        raise ValueError("say which load: --concurrency 1,2,4 or --rates 1,2,4 or --depths 8,16,32")
+    for kind, loads in asked:
+        for prompt in _numbers(given.prompt_tokens):
+            for output in _numbers(given.output_tokens):
+                lengths = sweep.Lengths(int(prompt), int(output), given.shared_tokens)
+                points = asyncio.run(_points(given, kind, loads, lengths))
+                sys.stdout.write(f"\n{prompt:g} prompt tokens, {output:g} output tokens\n")
+                sys.stdout.write(sweep.table(kind, points) + "\n")
+                best = sweep.largest(points)
+                told = "none of these" if best is None else f"{best.load:g} ({best.found.goodput:.2f} good/s)"
+                sys.stdout.write(f"largest {kind} of which {given.share:.0%} keep the SLO: {told}\n")
+    return 0
+
+
+async def _points(
+    given: argparse.Namespace, kind: sweep.Load, loads: list[float], lengths: sweep.Lengths
+) -> list[sweep.Point]:
+    settings, names, rng = settings_of(given, "recorded"), count(1), Random(given.seed)
+    made: list[sweep.Point] = []
+    async with session() as http:
+        first = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
+        scale = await measured_scale(first, settings.model)
+        sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
+        for load in loads:
+            one = await sweep.point(
+                kind,
+                load,
+                lengths,
+                sender.send,
+                seconds=given.seconds,
+                slo=slo_of(given),
+                share=given.share,
+                rng=rng,
+                clock=time.monotonic,
+                names=names,
+            )
+            made.append(one)
+    return made
+
+
+def _plan(given: argparse.Namespace, model: Model) -> Plan:
+    return Plan(
+        given.scenario,
+        given.seconds or model.seconds,
+        given.rate or model.rate,
+        model.burstiness,
+        model.hours,
+        given.day,
+    )
+
+
+def _even(found: Recording) -> Recording:
+    if not found.bucketed:
+        return found
+    return Recording(found.kind, spread(found.rows), found.block_tokens, found.timed, bucketed=False)
+
+
+def _model(path: Path) -> Model | None:
+    """The model in a file; None where it is another kind of JSON."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise TraceError(f"{path}: {error.strerror}") from None
+    try:
+        return msgspec.json.decode(content, type=Model)
+    except msgspec.ValidationError as error:
+        if content.lstrip()[:1] == b"[":
+            return None
+        raise TraceError(f"{path}: not a model of traffic: {error}") from None
+    except msgspec.DecodeError as error:
+        raise TraceError(f"{path}: not JSON: {error}") from None
+
+
+def _write(path: Path, rows: list[Row], block_tokens: int) -> None:
+    path.write_bytes(b"".join(map(to_line, rows)))
+    stem = path.name.partition("-")[0].partition(".")[0]
+    beside = path.with_name(stem + ".json")
+    if not beside.exists():
+        beside.write_bytes(msgspec.json.encode({"schema": 1, "block_tokens": block_tokens}) + b"\n")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        found = [float(one) for one in text.split(",")]
+    except ValueError:
+        raise ValueError(f"expected numbers with commas between them, not {text!r}") from None
+    if any(not one > 0 for one in found):
+        raise ValueError(f"expected numbers above 0, not {text!r}")
+    return found
