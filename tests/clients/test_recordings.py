@@ -68,7 +68,7 @@ def test_aiperf_replays_it_at_its_instants(
     stage: Stage, tmp_path: Path, recording: tuple[Path, list[Row]]
 ) -> None:
     program, (path, rows), before = installed("aiperf") / "aiperf", recording, stage.engine()
-    argv = [
+    argv: list[str | Path] = [
         program,
         "profile",
         "-m",
