@@ -250,6 +250,7 @@ class Board:
             "config": {} if self.supervision is None else self.supervision.state.get("config", {}),
             "discovery": {} if self.supervision is None else self.supervision.state.get("discovery", {}),
             "kv_events": {} if self.supervision is None else self.supervision.state.get("kv_events", {}),
+            "launched": {} if self.supervision is None else self.supervision.state.get("launched", {}),
             "processes": self.roster.processes(self._now_ns()),
             "experiments": [
                 {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch, **self._switch(course)}

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from config.address import identity
 from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
+from config.launching import complaints as launching
 from config.roles import complaints as roles
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def complaints(config: "Config") -> list[Complaint]:
         *_engines(config),
         *roles(config),
         *_experiments(config),
+        *launching(config),
         *_bytes(config),
         *_keys(config),
         *_rooms(config),
@@ -128,6 +130,8 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
         ]
         seen: dict[tuple[str, str, int, str], Path] = {}
         for path, arm in arms:
+            if not arm.engine:  # it is launched
+                continue
             engine = identity(arm.engine)
             if engine in production:
                 expected = "a spare engine: copies must not load production"

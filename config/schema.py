@@ -18,6 +18,8 @@ from config.engine import Engine as Engine
 from config.engine import Key, ModelName, Url
 from config.health import Health, Part
 from config.kv_events import KvEvents
+from config.launch import Gpu, Gpus
+from config.launch import Launch as Launch
 from config.learn import Learn
 from config.limits import Limits
 from config.policy import Policy, Score, Split
@@ -114,6 +116,9 @@ class Fleet(Strict):
     tls: EngineTls | None = Field(
         default=None, description="For those of its engines that are https:// and have no tls of their own."
     )
+    gpus: tuple[Gpu, ...] = Field(
+        default=(), description="GPUs of this machine that are production's: no launched engine gets one."
+    )
     default: bool = Field(
         default=False,
         description="Takes requests for models that no fleet names; implied when model is left out.",
@@ -143,7 +148,22 @@ class Sample(Strict):
 class Arm(Strict):
     """An engine that gets copies and whose answers no client sees."""
 
-    engine: Url = Field(description="The URL of a spare engine, which serves no production traffic.")
+    engine: Url = Field(
+        default="",
+        validate_default=False,
+        description="The URL of a spare engine, which serves no production traffic; or else launch.",
+    )
+    launch: Launch | None = Field(
+        default=None, description="A command by which Shadowlane starts the engine itself; or else engine."
+    )
+    gpus: Gpus | None = Field(
+        default=None,
+        description="With launch: how many free GPUs it gets (1 where left out), or which; 0: none. "
+        "With engine: those of this machine, or of dcgm's, that it runs on, for the readings.",
+    )
+    dcgm: Url | None = Field(
+        default=None, description="A DCGM exporter that tells of its GPUs, such as http://10.0.1.1:9400."
+    )
     api_key: Key | None = Field(
         default=None, description="Sent to it as its bearer token; write ${VARIABLE}."
     )
@@ -223,6 +243,9 @@ class Mirror(Strict):
 
     lane_bytes: Bytes = Field(default=64 << 20, description="Copies that wait in one worker, together.")
     copy_bytes: Bytes = Field(default=8 << 20, description="A request or answer above this is not copied.")
+    readings_s: Annotated[Seconds, Field(ge=0.1)] = Field(
+        default=1.0, description="Arms' GPUs are read every so many seconds."
+    )
 
 
 class Log(Strict):

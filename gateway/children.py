@@ -17,15 +17,17 @@ class Stage(IntEnum):
     """What a child is.
 
     Children start from the highest stage down and end from the lowest up: analysis must be listening before
-    the shadow connects, and must still be there for the last observations.  Discovery and the reader of
+    the shadow connects, and must still be there for the last observations; launched engines end once no copy
+    comes any more.  Discovery and the reader of
     engines' events only look around.  What records is there before the first request and until the last.
     """
 
     WORKER = 0
     SHADOW = 1
-    ANALYSIS = 2
-    DISCOVERY = 3
-    EVENTS = 4
+    LAUNCH = 2
+    ANALYSIS = 3
+    DISCOVERY = 4
+    EVENTS = 5
     RECORDING = 6
 
 

@@ -241,6 +241,12 @@ def _recording(given: argparse.Namespace) -> int:
     return run_recording(sys.stdin.buffer.read(), _setting(given))
 
 
+def _launch(given: argparse.Namespace) -> int:
+    from gateway.process import run_launch
+
+    return run_launch(sys.stdin.buffer.read(), _setting(given))
+
+
 def _setting(given: argparse.Namespace) -> "Setting":
     from gateway.process import Setting
 
@@ -268,6 +274,7 @@ _COMMANDS = {
     "_discovery": _discovery,
     "_events": _events,
     "_recording": _recording,
+    "_launch": _launch,
 }
 
 if __name__ == "__main__":

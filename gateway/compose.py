@@ -13,6 +13,8 @@ from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
+from gateway.launch.composed import launch_spec, mark
+from gateway.launch.spec import LaunchSpec
 from gateway.recording.spec import NAME as RECORDING
 from gateway.recording.spec import RecordSpec
 from gateway.spec import (
@@ -40,12 +42,13 @@ _TEXT_KEPT_S = 30 * 86_400.0
 @dataclass(frozen=True, slots=True)
 class Told:
     """The specs of all processes of one run.  `shadow` is None where there is no experiment, `record` where
-    nothing is recorded."""
+    nothing is recorded, `launch` where no engine is launched and no arm's GPUs are read."""
 
     workers: tuple[WorkerSpec, ...]
     shadow: ShadowSpec | None
     analysis: AnalysisSpec
     record: RecordSpec | None = None
+    launch: LaunchSpec | None = None
 
     @property
     def engines(self) -> int:
@@ -63,13 +66,15 @@ def compose(
     columns: Mapping[Place, int] | None = None,
     fleet_slots: Mapping[str | None, int] | None = None,
     key_slots: Mapping[str, int] | None = None,
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> Told:
     """The specs for `config`.
 
     `secret` is the deployment's: salts and the prefix key are derived from it, so that a restart samples the
     same conversations and nobody outside can tell which.  `kinds` says what each arm's URL was found to be,
     `columns` which number each engine has, `fleet_slots` and `key_slots` which each fleet (by model) and key
-    (by name) has among the limits; left out, they are counted.
+    (by name) has among the limits; left out, they are counted.  `env` is what launched engines inherit; their
+    ports and URLs are in the config by now.
     """
     if columns is None:
         columns = {place: number for number, place in enumerate(places(config))}
@@ -121,6 +126,7 @@ def compose(
         shadow if config.experiments else None,
         analysis,
         None if config.record.to is None else _recording(config, config.record.to, secret, run_dir),
+        launch_spec(config, run_dir, env),
     )
 
 
@@ -139,7 +145,7 @@ def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
     return 1.0 / max(1, len(fleet.engines)) if isinstance(rate, str) else rate
 
 
-def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec) -> bytes:
+def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec) -> bytes:
     """The hand-over on a child's stdin.  It holds keys: never logged, never on disk."""
     return msgspec.json.encode(spec)
 
@@ -332,6 +338,7 @@ def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
         model=arm.model,
         headers=headers,
         tls=engine_tls(arm.tls),
+        mark=mark(arm),
     )
 
 
@@ -353,8 +360,8 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
 
 
 def _identity(arm: Arm) -> str:
-    """What tells an arm's engine from another; one that is launched is told by its mark."""
-    return f"{arm.engine} {arm.model or ''}".rstrip()
+    """What tells an arm's engine from another: where it is, or what it is launched with."""
+    return f"{mark(arm) or arm.engine} {arm.model or ''}".strip()
 
 
 def _derived(secret: bytes, purpose: str, size: int) -> bytes:

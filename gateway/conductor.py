@@ -19,8 +19,9 @@ from gateway.compose import Told, places, to_json
 from gateway.deployment import UnusableError
 from gateway.discovery import spec as discovery
 from gateway.kv import spec as kv
+from gateway.launch.launched import Launched
 from gateway.reload import Read
-from gateway.rollout import ANALYSIS, Rollout, Spec
+from gateway.rollout import ANALYSIS, LAUNCH, SHADOW, Rollout, Spec
 
 DISCOVERY = "discovery"
 EVENTS = "events"
@@ -104,6 +105,7 @@ class Conductor:
         self._unsent: dict[str, bytes] = {}
         self._draining = False
         self._publishers: dict[str, Any] = {}  # as the process that reads KV events last told
+        self._launched = Launched()
 
     def conduct(self, staff: Staff) -> None:
         """Tell these processes from now on."""
@@ -144,6 +146,8 @@ class Conductor:
         elif kind == "publishers":
             self._publishers = json.loads(body)
             self._tell_state()
+        elif kind == "launched":
+            self._fared(body, now_ns)
         elif kind == "unreached" and self._staff is not None:
             self._staff.tell(DISCOVERY, "again", body)
         self.look(now_ns)
@@ -153,12 +157,19 @@ class Conductor:
         self._unsent.pop(child.name, None)
         if child.name == ANALYSIS:
             self._tell_state()
+        elif child.name == SHADOW:
+            self._launched.forgotten()
+            self._tell_ready()
 
     def died(self, child: Child, now_ns: int) -> None:
         """A process is gone; it is started again with the newest specs."""
         self._unsent.pop(child.name, None)
         if child.name == EVENTS:
             self._publishers = {}
+            self._tell_state()
+        elif child.name == LAUNCH:
+            self._launched.lost()
+            self._tell_ready()
             self._tell_state()
         if self._rollout is not None:
             self._rollout.lost(child.name)
@@ -173,6 +184,7 @@ class Conductor:
         """Go on with what is on its way; call it now and then."""
         if self._draining or self._staff is None:
             return
+        self._tell_ready()
         for name, body in list(self._unsent.items()):
             if self._staff.tell(name, "spec", body):
                 del self._unsent[name]
@@ -238,13 +250,17 @@ class Conductor:
 
         Raises NoColumnLeftError or deployment.UnusableError; then nothing is changed.
         """
-        merged = Plan(discovery.merged(plan.config, self._found), plan.kinds)
+        merged = Plan(
+            discovery.merged(plan.config, self._found), {**plan.kinds, **self._launched.kinds(plan.config)}
+        )
         columns = self._columns.proposed(places(merged.config))
         told = self._means.compose(merged, columns)
         self._means.prepare(plan.config, told)
         if told.shadow is None and self._told.shadow is not None:
             # Without experiments it goes on, idle: it knows the books of the past ones, and closes them.
             told = replace(told, shadow=replace(self._told.shadow, experiments=()))
+        if told.launch is None and self._told.launch is not None:
+            told = replace(told, launch=replace(self._told.launch, engines=(), watched=()))
         self._columns.hold(columns)
         return told
 
@@ -281,6 +297,7 @@ class Conductor:
             self._take(wanted.plan, wanted.asked, now_ns)
         elif moved:
             self._move(now_ns)
+        self._tell_ready()
 
     def _refuse(self, why: str, asked: tuple[str, ...]) -> None:
         self._past.reloads["refused"] += 1
@@ -321,6 +338,27 @@ class Conductor:
             self._begin(told, now_ns)
         self._tell_state()
 
+    # Launched engines
+
+    def _fared(self, body: bytes, now_ns: int) -> None:
+        """The launching process told how its engines fare."""
+        if self._launched.told(body, self._plan.config):  # one turned out to be of another kind
+            if self._rollout is not None:
+                self._moved = True
+            else:
+                self._move(now_ns)
+        self._tell_ready()
+        self._tell_state()
+
+    def _tell_ready(self) -> None:
+        """Tell the shadow process which launched engines may have copies; one that is about to be told
+        another configuration hears of new ones after it."""
+        if self._staff is None:
+            return
+        ready = self._launched.ready(self._told, settled=self._rollout is None)
+        if ready is not None and self._staff.tell(SHADOW, "ready", ready):
+            self._launched.heard()
+
     # What is told of it
 
     def _answer(self, asked: tuple[str, ...]) -> None:
@@ -349,5 +387,6 @@ class Conductor:
                 for source in discovery.sources(self._plan.config).sources
             },
             "kv_events": self._publishers,
+            "launched": self._launched.shown(),
         }
         self._staff.tell(ANALYSIS, "state", json.dumps(state).encode())

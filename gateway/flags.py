@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery", "_events", "_recording")
+CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery", "_events", "_recording", "_launch")
 _SERVE = """\
 Serve clients in front of inference engines.
 

@@ -78,13 +78,17 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
     """Life of the shadow process.  Gives the exit status."""
     spec = compose.shadow_from_json(spec_json)
     from mirror.braking import ShadowBrakes
+    from mirror.readiness import Readiness
     from mirror.shadow import serve_shadow
 
     async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
+        readiness = Readiness()
+        line.hears("ready", readiness.told)
         await serve_shadow(
             spec,
             stop,
             changes=line.changes(compose.shadow_from_json),
+            readiness=readiness,
             switched=_switched(line),
             brakes=ShadowBrakes(_tripped(line)),
         )
@@ -149,6 +153,19 @@ def run_recording(spec_json: bytes, setting: Setting) -> int:
         await serve_recording(spec, stop, log)
 
     return _live("recording", serve, setting)
+
+
+def run_launch(spec_json: bytes, setting: Setting) -> int:
+    """Life of the process that starts engines and reads GPUs.  Gives the exit status."""
+    from gateway.launch.process import serve_launch
+    from gateway.launch.spec import from_json
+
+    spec = from_json(spec_json)
+
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
+        await serve_launch(spec, stop, log, line)
+
+    return _live("launch", serve, setting)
 
 
 def _switched(line: Line) -> Switched:

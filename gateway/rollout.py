@@ -9,14 +9,16 @@ from dataclasses import dataclass, field, replace
 
 from analysis.spec import AnalysisSpec
 from gateway.compose import Told
+from gateway.launch.spec import LaunchSpec
 from gateway.spec import WorkerSpec
 from mirror.spec import ShadowSpec
 
 Step = Mapping[str, bytes]  # child to what it is told
-Spec = WorkerSpec | ShadowSpec | AnalysisSpec
+Spec = WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec
 
 SHADOW = "shadow"
 ANALYSIS = "analysis"
+LAUNCH = "launch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +107,15 @@ def steps(old: Told, told: Told, body: Callable[[Spec], bytes]) -> list[Step]:
     """What to tell whom, in order.
 
     Production first, for it waits for nobody.  Experiments that end are sampled no more, then their copies
-    come to an end and their books are told, and only then does the analysis begin anew, and after it the
-    shadow.
+    come to an end and their books are told, and only then are their launched engines ended and others
+    started; then the analysis begins anew, and after it the shadow.
     """
     workers = {name_of(worker): body(worker) for worker in told.workers}
+    launch: list[Step] = []
+    if told.launch is not None and told.launch != old.launch:
+        launch.append({LAUNCH: body(told.launch)})
     if (old.shadow, old.analysis) == (told.shadow, told.analysis):
-        return [workers]
+        return [workers, *launch]
     found, shadow = changes(old, told), told.shadow
     fewer = [
         replace(worker, experiments=tuple(s for s in worker.experiments if s.experiment in found.same))
@@ -120,6 +125,7 @@ def steps(old: Told, told: Told, body: Callable[[Spec], bytes]) -> list[Step]:
     if shadow is not None and found.ending:
         kept = tuple(one for one in shadow.experiments if one.name in found.same)
         planned.append({SHADOW: body(replace(shadow, experiments=kept))})
+    planned += launch
     planned.append({ANALYSIS: body(replace(told.analysis, anew=found.anew))})
     if shadow is not None:
         planned.append({SHADOW: body(replace(shadow, anew=found.anew))})

@@ -19,6 +19,8 @@ from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
 from gateway.kv import spec as kv
 from gateway.kv.memory import clear_board, create_board
+from gateway.launch import spec as launch
+from gateway.launch.ports import NoPortLeft, Ports
 from gateway.listen import listen, shown
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
@@ -36,6 +38,7 @@ _SHADOW_GRACE_S = 13.0
 _ANALYSIS_GRACE_S = 10.0
 _DISCOVERY_GRACE_S = 5.0
 _RECORDING_GRACE_S = 6.0
+_LAUNCH_GRACE_S = 20.0  # beyond what the slowest engine may take to end
 _EVENTS_GRACE_S = 10.0  # it gives way to all others, also while it ends
 _ARM_PROBE_S = 2.0
 # As it comes, glibc gives memory back from 128 KB on and takes it again for the next body: that doubles what
@@ -75,6 +78,11 @@ def serve(
         prepare = _Prepare(config.state_dir, undo)
         prepare.hold(config)  # before anything is asked: a second run ends here, in one line
         kinds = _Kinds(log)
+        ports = Ports()
+        try:
+            config = ports(config)
+        except NoPortLeft as error:
+            raise deployment.UnusableError(str(error)) from None
         plan = Plan(config, kinds(config))
         candidates = deployment.run_dir_candidates(config.state_dir, env.get("XDG_RUNTIME_DIR"))
         run_dir, mark = deployment.make_run_dir(candidates)
@@ -96,6 +104,7 @@ def serve(
                 columns=columns,
                 fleet_slots=fleet_slots,
                 key_slots=key_slots,
+                env=env,
             )
 
         told = composed(plan, tables.columns.proposed(places(config)))
@@ -110,7 +119,7 @@ def serve(
         switching.configure(config, time.monotonic_ns())
 
         def read() -> Plan:
-            found = config if reread is None else reread()
+            found = config if reread is None else ports(reread())
             return Plan(found, kinds(found))
 
         reader = Reader(read, _files(file, config), watch=config.reload == "watched")
@@ -215,6 +224,9 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
     events = kv.kv_spec(told.workers[0])
     if kv.says_anything(events):
         kept.append(child(Stage.EVENTS, kv.to_json(events), _EVENTS_GRACE_S))
+    if told.launch is not None:
+        slowest_s = max((engine.stop_s for engine in told.launch.engines), default=0.0)
+        kept.append(child(Stage.LAUNCH, launch.to_json(told.launch), slowest_s + _LAUNCH_GRACE_S))
     if told.record is not None:
         kept.append(child(Stage.RECORDING, recording.to_json(told.record), _RECORDING_GRACE_S))
     kept += [
@@ -280,7 +292,12 @@ class _Kinds:
 
     def __call__(self, config: Config) -> dict[str, str]:
         """The kinds of a configuration's arms."""
-        arms = [arm for one in config.experiments for arm in (one.control, *one.candidates)]
+        arms = [
+            arm
+            for one in config.experiments
+            for arm in (one.control, *one.candidates)
+            if arm.launch is None  # these are asked once they run
+        ]
         places = [
             Place(
                 arm.engine,
@@ -324,6 +341,9 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
     for experiment in config.experiments:
         share = share_sampled(experiment, config.fleet_of(experiment))
         lines.append(f"  experiment    {experiment.name}: copies {share:.3g} of the conversations to")
-        arms = [("control", experiment.control.engine), *((c.name, c.engine) for c in experiment.candidates)]
-        lines += [f"                {name}  {url}  ({kinds[url]})" for name, url in arms]
+        arms = [("control", experiment.control), *((c.name, c) for c in experiment.candidates)]
+        lines += [
+            f"                {name}  {arm.engine}  ({'launched' if arm.launch else kinds[arm.engine]})"
+            for name, arm in arms
+        ]
     return "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ from mirror.frames import Copy, Load, Served, production_answer
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pair import DUPLICATE, STOPPED, Joiner
+from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
 from mirror.slots import BETWEEN_SLOTS, Block
@@ -37,6 +38,7 @@ class Comparison:
 
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
+    `lacking()` are the arms that are not ready for copies.
     `bring(arm)` makes an arm stand where they take turns; left out, by its address.
     """
 
@@ -50,6 +52,7 @@ class Comparison:
         deliver: Callable[[dict[str, Any]], str | None],
         held_bytes: Callable[[], int],
         tell_ids: Callable[[bytes], bool] | None = None,
+        lacking: Callable[[], list[str]] = list,
         bring: Bring | None = None,
     ) -> None:
         self.experiment = experiment
@@ -70,6 +73,7 @@ class Comparison:
         self._admission = Admission(experiment.max_inflight)
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
+        self._lacking = lacking
         self._stopping = False
         self._tasks = Tasks()
         self._slots: Switchback | None = None
@@ -236,6 +240,7 @@ class Comparison:
             "inflight": self.joiner.inflight,
             "held_bytes": self.held_bytes,
             "strays": self.joiner.strays,
+            "lacking": self._lacking(),
             "rate": self.matching.rate,
             "slots": None if self._slots is None else self._slots.status(),
             "arms": [arm.status() for arm in self.arms],
@@ -283,6 +288,8 @@ class Comparison:
             return STOPPED
         if self.paused:
             return PAUSED
+        if self._lacking():
+            return NOT_READY
         if not copyable(copy.path, copy.headers):
             return NOT_COPYABLE
         if len(copy.body) > self._spec.copy_bytes:

@@ -7,6 +7,8 @@ from typing import Any
 
 import msgpack
 
+from wire.tasks import Tasks
+
 _READ_BYTES = 1 << 16
 _HEARD_BYTES = 1 << 20
 _TRIES = 2
@@ -60,10 +62,8 @@ class Observations:
             # With no buffer of its own, `drain` returns once the socket has taken everything.
             writer.transport.set_write_buffer_limits(high=0)
             try:
-                async with asyncio.TaskGroup() as line:
-                    line.create_task(self._write(writer))
-                    line.create_task(self._read(reader))
-            except* (OSError, ValueError, msgpack.UnpackException):
+                await self._both(reader, writer)
+            except (OSError, ValueError, msgpack.UnpackException):
                 pass  # broken, or not what was agreed: begin anew
             finally:
                 self.connected = False
@@ -74,6 +74,23 @@ class Observations:
     async def flushed(self) -> None:
         """Return once the socket has taken everything accepted."""
         await self._empty.wait()
+
+    async def _both(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Write and read until one of them fails; raises how.
+
+        No task group: one that fails in the very turn in which this is cancelled would hide that.
+        """
+        line = Tasks(lambda _name, _error: None)
+        ways = [
+            line.spawn(self._write(writer), name="write"),
+            line.spawn(self._read(reader), name="read"),
+        ]
+        try:
+            ended, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await line.cancel()
+        for way in ended:
+            way.result()
 
     async def _write(self, writer: asyncio.StreamWriter) -> None:
         while True:

@@ -19,6 +19,7 @@ from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
 from mirror.lane import pack_rates
 from mirror.observations import Observations
+from mirror.readiness import Readiness
 from mirror.spec import MirrorExperiment, ShadowSpec
 from mirror.switched import Switched
 from wire.tasks import Tasks
@@ -51,16 +52,17 @@ async def serve_shadow(
     rng: Random | None = None,
     *,
     changes: Changes | None = None,
+    readiness: Readiness | None = None,
     switched: Switched | None = None,
     brakes: ShadowBrakes | None = None,
 ) -> None:
     """Shadow until `stop` is set, then drain: no new copies, those under way get `drain_s`.
 
-    `rng` shuffles the order of dispatch.  `changes` bring other experiments while it runs.  Raises OSError
-    when the lane cannot be listened on, BooksDoNotClose at the end when they do not, and whatever ended a
-    background task.
+    `rng` shuffles the order of dispatch.  `changes` bring other experiments while it runs, `readiness` says
+    which launched engines may have copies.  Raises OSError when the lane cannot be listened on,
+    BooksDoNotClose at the end when they do not, and whatever ended a background task.
     """
-    shadow = Shadow(spec, rng or Random(), brakes=brakes or ShadowBrakes())
+    shadow = Shadow(spec, rng or Random(), readiness or Readiness(), brakes or ShadowBrakes())
     if switched is not None:
         switched.obeyed_by(shadow.switch)
     await shadow.serve(stop, changes)
@@ -69,10 +71,17 @@ async def serve_shadow(
 class Shadow:
     """All experiments of one gateway, between one lane and one analysis process."""
 
-    def __init__(self, spec: ShadowSpec, rng: Random, *, brakes: ShadowBrakes | None = None) -> None:
+    def __init__(
+        self,
+        spec: ShadowSpec,
+        rng: Random,
+        readiness: Readiness | None = None,
+        brakes: ShadowBrakes | None = None,
+    ) -> None:
         self._spec = spec
         self._brakes = brakes or ShadowBrakes()
         self._paused: AbstractSet[str] = frozenset()
+        self._readiness = readiness or Readiness()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks = Tasks(self._task_failed)
         self._unknown = 0  # frames of experiments this process was not told of
@@ -96,6 +105,7 @@ class Shadow:
             deliver=self._deliver,
             held_bytes=self._held_bytes,
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
+            lacking=lambda: self._readiness.lacking(experiment),
         )
 
     async def serve(self, stop: asyncio.Event, changes: Changes | None = None) -> None:

@@ -14,8 +14,10 @@ class ArmSpec:
     """One engine that receives copies.
 
     `kind` is what the engine speaks (vllm, sglang, ...; "auto" asks for nothing beyond plain OpenAI).
-    `model` is the engine's own name for the model, None to send the client's.  `headers` are the arm's own,
-    its credential included.  `tls` says how an https:// arm is believed, None: by the system's authorities.
+    `mark` says what the engine was launched with: copies wait until it is told to be ready; empty, it is not
+    launched by us, and is there.  `model` is the engine's own name for the model, None to send the client's.
+    `headers` are the arm's own, its credential included.  `tls` says how an https:// arm is believed, None:
+    by the system's authorities.
     """
 
     name: str
@@ -24,6 +26,7 @@ class ArmSpec:
     model: str | None = None
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     tls: ClientTls | None = None
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

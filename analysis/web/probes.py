@@ -75,6 +75,7 @@ class _Own(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._process()
+        yield from self._launched()
         yield from self._experiments()
         yield from self._pauses()
 
@@ -134,6 +135,29 @@ class _Own(Collector):
             found.add_metric([fleet], source["engines"])
             failing.add_metric([fleet], float(source["error"] is not None))
         yield from (found, failing)
+
+    def _launched(self) -> Iterator[Metric]:
+        engines = (self._status.get("launched") or {}).get("engines", ())
+        if not engines:
+            return
+        who = ["experiment", "arm"]
+        state = GaugeMetricFamily(
+            "shadowlane_launched_engine",
+            "1 for the state that a launched engine is in.",
+            labels=[*who, "state"],
+        )
+        starts = CounterMetricFamily(
+            "shadowlane_launched_engine_starts", "How often an engine was started.", labels=who
+        )
+        deaths = CounterMetricFamily(
+            "shadowlane_launched_engine_deaths", "How often it died, or did not come to serve.", labels=who
+        )
+        for engine in engines:
+            arm = [engine["experiment"], engine["arm"]]
+            state.add_metric([*arm, engine["state"]], 1)
+            starts.add_metric(arm, engine["starts"])
+            deaths.add_metric(arm, engine["deaths"])
+        yield from (state, starts, deaths)
 
     def _pauses(self) -> Iterator[Metric]:
         paused = GaugeMetricFamily(

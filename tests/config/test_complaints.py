@@ -146,7 +146,7 @@ BAD = {
     ),
     "an empty section": (
         GOOD + "mirror:\n",
-        "a.yaml:3: mirror: expected a mapping with lane_bytes, copy_bytes, found nothing",
+        "a.yaml:3: mirror: expected a mapping with lane_bytes, copy_bytes, readings_s, found nothing",
     ),
     "a log level": (
         GOOD + "log: {level: wrning}\n",
@@ -403,7 +403,7 @@ def mappings(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     """The paths of all mappings that have a fixed set of keys."""
     if isinstance(value, list):
         return [found for n, item in enumerate(value) for found in mappings(item, (*path, n))]
-    if not isinstance(value, dict) or path[-1:] == ("params",):
+    if not isinstance(value, dict) or path[-1:] in (("params",), ("env",)):
         return []
     return [path] + [found for key, item in value.items() for found in mappings(item, (*path, key))]
 

@@ -36,7 +36,7 @@ def test_every_part_is_frozen_and_refuses_unknown_keys(model: type[BaseModel]) -
     assert model.model_config["extra"] == "forbid"
 
 
-@pytest.mark.parametrize("name", ["minimal", "two_candidates", "everything"])
+@pytest.mark.parametrize("name", ["minimal", "two_candidates", "launched", "everything"])
 def test_an_example_loads(name: str) -> None:
     config = load(EXAMPLES / f"{name}.yaml", KEYS, {})
     assert config.fleets
@@ -45,6 +45,7 @@ def test_an_example_loads(name: str) -> None:
 def test_the_examples_are_those_tested() -> None:
     assert sorted(path.stem for path in EXAMPLES.glob("*.yaml")) == [
         "everything",
+        "launched",
         "minimal",
         "two_candidates",
     ]

@@ -22,7 +22,7 @@ def running() -> Roster:
 
 
 def test_analysis_starts_first_and_workers_last() -> None:
-    assert [child.stage for child in Roster(ALL).due(0)] == [2, 1, 0, 0]
+    assert [child.stage for child in Roster(ALL).due(0)] == [3, 1, 0, 0]
 
 
 def test_two_children_of_one_name_are_refused() -> None:

@@ -3,6 +3,7 @@
 import { drawCharts } from "./charts.js";
 import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
+import { launchedPanel } from "./launched.js";
 import { METRICS, outputBadge, rankingTable } from "./ranking.js";
 
 const ARM_METRICS = [["ttft_ms", "TTFT"], ["itl_ms", "ITL"], ["tpot_ms", "TPOT"], ["e2e_ms", "E2E"]];
@@ -90,12 +91,13 @@ function waiting(spec) {
   return h("div", { class: "panel empty" }, h("h2", {}, "No pair has arrived yet"), h("p", {}, `Candidates: ${(spec.candidates ?? []).join(", ") || "none"}. A pair is one sampled request answered by control and every candidate. If this stays: is there traffic, is the sample rate above 0, and do control and candidates answer?`));
 }
 
-const FRAME = ["head", "table", "charts", "detail"];
+const FRAME = ["head", "launched", "table", "charts", "detail"];
 
-export function drawExperiment(section, spec, ranking) {
+export function drawExperiment(section, spec, ranking, status) {
   const slots = section.slots ?? (section.slots = Object.fromEntries(FRAME.map((name) => [name, section.appendChild(document.createElement("div"))])));
   section.setAttribute("aria-label", `Experiment ${spec.name}`);
   show(slots.head, [spec, ranking && { ...ranking, candidates: ranking.candidates.map((c) => c.verdicts) , control: 0, production: 0 }], () => head(spec, ranking));
+  show(slots.launched, status?.launched ?? null, () => launchedPanel(status, spec.name) ?? []);
   if (!ranking || !(ranking.pairs > 0 || (ranking.books?.admitted ?? 0) > 0)) {
     show(slots.table, spec, () => waiting(spec));
     for (const name of ["charts", "detail"]) show(slots[name], null, () => []);

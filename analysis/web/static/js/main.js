@@ -44,7 +44,7 @@ function draw() {
       section.dataset.name = spec.name;
       host.append(section);
     }
-    drawExperiment(section, spec, rankings.get(spec.name) ?? null);
+    drawExperiment(section, spec, rankings.get(spec.name) ?? null, status);
   }
   for (const child of [...host.children]) if (!specs.some((spec) => spec.name === child.dataset.name)) child.remove();
 }

@@ -1,0 +1,109 @@
+"""What the supervisor knows of launched engines: what they are, which may have copies, how all fare.
+
+Pure: what came in from the launching process, turned into what others are told.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from config.schema import Arm, Config
+from gateway.compose import Told
+from gateway.launch.composed import mark
+from gateway.launch.life import State
+from gateway.launch.spec import LaunchTold, told_from_json
+from mirror.spec import CONTROL
+
+_LOST = "the launching process was lost"
+
+
+class Launched:
+    """The last word on every launched engine."""
+
+    def __init__(self) -> None:
+        self._told = LaunchTold()
+        self._kinds: dict[tuple[str, str, str], str] = {}
+        self._said: bytes | None = None  # what the shadow process has heard of them
+        self._saying: bytes = b""
+
+    def told(self, body: bytes, config: Config) -> bool:
+        """Take what the launching process says; whether an engine is of another kind than was known."""
+        before = self.kinds(config)
+        self._told = told_from_json(body)
+        for one in self._told.engines:
+            if one.kind is not None:
+                self._kinds[one.experiment, one.arm, one.mark] = one.kind
+        return self.kinds(config) != before
+
+    def kinds(self, config: Config) -> dict[str, str]:
+        """What the launched arms of this configuration are, by URL, as far as they were asked."""
+        return {
+            arm.engine: kind
+            for experiment, name, arm in _arms(config)
+            if (kind := self._kinds.get((experiment, name, mark(arm)))) is not None
+        }
+
+    def ready(self, told: Told, *, settled: bool) -> bytes | None:
+        """What the shadow process is to hear now; None where that is what it has heard.
+
+        An engine is ready for it when it is told of as what it is.  A candidate that was given up holds no
+        other up: its copies fail, and count, as long as there is another one and a control.  While specs are
+        on their way (not `settled`) none becomes ready, for the shadow process may have the old ones; any may
+        cease to be.
+        """
+        arms = {
+            (one.name, arm.name): arm
+            for one in (told.shadow.experiments if told.shadow is not None else ())
+            for arm in one.arms
+        }
+        given_up = {(one.experiment, one.arm) for one in self._told.engines if one.state == State.FAILED}
+        alive = {one for one, arm in arms if arm != CONTROL and (one, arm) not in given_up}
+        ready = [
+            [one.experiment, one.arm, one.mark]
+            for one in self._told.engines
+            if (
+                one.state == State.READY
+                or (one.state == State.FAILED and one.arm != CONTROL and one.experiment in alive)
+            )
+            and (arm := arms.get((one.experiment, one.arm))) is not None
+            and arm.mark == one.mark
+            and (one.kind is None or one.kind == arm.kind)
+        ]
+        if not settled:
+            heard = [] if self._said is None else json.loads(self._said)
+            ready = [one for one in ready if one in heard]
+        self._saying = json.dumps(sorted(ready)).encode()
+        return None if self._saying == self._said else self._saying
+
+    def heard(self) -> None:
+        """The shadow process has what `ready` gave last."""
+        self._said = self._saying
+
+    def forgotten(self) -> None:
+        """The shadow process is a new one."""
+        self._said = None
+
+    def lost(self) -> None:
+        """The launching process has died: its engines end with it, and none is ready."""
+        self._told = LaunchTold(
+            tuple(
+                replace(one, state=str(State.WAITING), why=_LOST, pid=None, gpus=())
+                for one in self._told.engines
+            ),
+            self._told.hardware,
+        )
+
+    def shown(self) -> dict[str, Any]:
+        """For the admin server."""
+        shown: dict[str, Any] = msgspec.to_builtins(self._told)
+        return shown
+
+
+def _arms(config: Config) -> Iterator[tuple[str, str, Arm]]:
+    for experiment in config.experiments:
+        yield experiment.name, CONTROL, experiment.control
+        for candidate in experiment.candidates:
+            yield experiment.name, candidate.name, candidate

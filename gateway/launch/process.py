@@ -1,0 +1,156 @@
+"""The launching process: keeps launched engines running, reads GPUs, tells supervisor and analysis."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Any
+
+import aiohttp
+
+from gateway.launch.engine import Engine
+from gateway.launch.nvml import Nvml
+from gateway.launch.places import Places
+from gateway.launch.reading import Hardware, NoHardware
+from gateway.launch.readings import Readings
+from gateway.launch.spec import HardwareTold, LaunchedSpec, LaunchSpec, LaunchTold, from_json, to_json
+from gateway.line import Line
+from mirror.observations import Observations
+from wire.errors import told
+from wire.tasks import Tasks
+
+_OBSERVATIONS = "observations.sock"
+_WAITING_BYTES = 1 << 20
+_SAY_AGAIN_S = 1.0
+SAYS = "launched"
+
+
+async def serve_launch(
+    spec: LaunchSpec,
+    stop: asyncio.Event,
+    log: Any,
+    line: Line,
+    *,
+    open_hardware: Callable[[], Hardware] = Nvml,
+) -> None:
+    """Launch until `stop` is set; then every engine is ended before this returns.  The line brings others."""
+    timeout = aiohttp.ClientTimeout(total=None, connect=5.0)
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
+        launcher = Launcher(http, line, log, open_hardware, spec.run_dir)
+        try:
+            await launcher.begin()
+            launcher.renew(spec)
+            await launcher.follow(line, stop)
+        finally:
+            await launcher.end()
+
+
+class Launcher:
+    """All launched engines of one gateway."""
+
+    def __init__(
+        self,
+        http: aiohttp.ClientSession,
+        line: Line,
+        log: Any,
+        open_hardware: Callable[[], Hardware],
+        run_dir: str,
+    ) -> None:
+        self._http = http
+        self._line = line
+        self._log = log
+        self._tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
+        self._places = Places(open_hardware)
+        self._observations = Observations(
+            os.path.join(run_dir, _OBSERVATIONS), _WAITING_BYTES, lambda _frame: None
+        )
+        self._readings = Readings(self._places, http, self._observations.offer, log)
+        self._engines: dict[tuple[str, str], tuple[Engine, asyncio.Task[None]]] = {}
+        self._ending: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._hardware = HardwareTold()
+        self._changed = asyncio.Event()
+
+    async def begin(self) -> None:
+        """Find out what reads GPUs here, and say once when nothing does."""
+        try:
+            hardware = await self._places.hardware()
+            source = str(getattr(hardware, "source", type(hardware).__name__))
+            self._hardware = HardwareTold(source, len(hardware.look()))
+            self._log.info("GPUs found", source=source, gpus=self._hardware.gpus)
+        except NoHardware as error:
+            self._hardware = HardwareTold(error=str(error))
+            self._log.warning("no GPUs to launch on or to read here", why=str(error))
+        self._tasks.spawn(self._observations.run(), name="observations")
+        self._tasks.spawn(self._readings.follow(), name="readings")
+        self._tasks.spawn(self._say(), name="say")
+
+    def renew(self, spec: LaunchSpec) -> None:
+        """Keep these engines from now on: those that are as they were go on, others end before their heirs
+        start."""
+        self._places.production = spec.production_gpus
+        self._readings.watched, self._readings.every_s = spec.watched, spec.readings_s
+        environment = dict(spec.environment)
+        wanted = {one.key: one for one in spec.engines}
+        for key, (engine, task) in list(self._engines.items()):
+            moved = any(gpu.is_called(spec.production_gpus) for gpu in self._places.of(key))
+            if wanted.get(key) == engine.spec and not moved:
+                del wanted[key]
+                continue
+            task.cancel()
+            self._ending[key] = task
+            del self._engines[key]
+        self._ending = {key: task for key, task in self._ending.items() if not task.done()}
+        for key, one in wanted.items():
+            self._engines[key] = self._spawn(one, environment, self._ending.get(key))
+        self._changed.set()
+
+    async def follow(self, line: Line, stop: asyncio.Event) -> None:
+        """Take new specs until told to stop."""
+        changes = self._tasks.spawn(self._take(line), name="changes")
+        await stop.wait()
+        changes.cancel()
+
+    async def end(self) -> None:
+        """End every engine, then all else."""
+        for _engine, task in self._engines.values():
+            task.cancel()
+        await self._tasks.cancel()
+        self._tell()
+        self._places.close()
+
+    def _spawn(
+        self, spec: LaunchedSpec, environment: dict[str, str], before: asyncio.Task[None] | None
+    ) -> tuple[Engine, asyncio.Task[None]]:
+        engine = Engine(
+            spec,
+            environment=environment,
+            places=self._places,
+            http=self._http,
+            log=self._log,
+            changed=self._changed.set,
+        )
+
+        async def live() -> None:
+            if before is not None:
+                await asyncio.wait((before,))
+            await engine.live()
+
+        return engine, self._tasks.spawn(live(), name=f"engine {spec.experiment}/{spec.arm}")
+
+    async def _take(self, line: Line) -> None:
+        async for spec, done in line.changes(from_json):
+            self.renew(spec)
+            done(None)
+
+    async def _say(self) -> None:
+        """Tell of every change; what was not taken is told again."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if not self._tell():
+                await asyncio.sleep(_SAY_AGAIN_S)
+                self._changed.set()
+
+    def _tell(self) -> bool:
+        engines = tuple(engine.told for engine, _task in self._engines.values())
+        return self._line.say(SAYS, to_json(LaunchTold(engines, self._hardware)))

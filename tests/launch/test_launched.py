@@ -1,0 +1,114 @@
+"""Which launched engines the shadow process may send copies to, and which arms their absence holds up."""
+
+import json
+from typing import Any
+
+from config.load import load
+from config.schema import Config
+from gateway.compose import Told, compose
+from gateway.launch.composed import mark
+from gateway.launch.launched import Launched
+from gateway.launch.ports import Ports
+from gateway.launch.spec import EngineTold, LaunchTold, to_json
+from mirror.readiness import Readiness
+
+PORTS = Ports()
+
+
+def config(*flags: str) -> Config:
+    """A control and a candidate for each flag, all launched."""
+    arms = [{"launch": f"serve --port {{port}} {flag}"} for flag in ("", *flags)]
+    candidates = [{"name": f"c{n}", **arm} for n, arm in enumerate(arms[1:])]
+    trial = {"name": "t", "control": arms[0], "candidates": candidates}
+    return PORTS(
+        load(None, {}, {"fleets": [{"model": "m", "engines": ["http://a:1"]}], "experiments": [trial]})
+    )
+
+
+def composed(config: Config, launched: Launched) -> Told:
+    return compose(config, secret=bytes(32), run_dir="/run", version="0", kinds=launched.kinds(config))
+
+
+def told(config: Config, **states: str) -> bytes:
+    one = config.experiments[0]
+    arms = {"control": one.control, **{arm.name: arm for arm in one.candidates}}
+    engines = tuple(
+        EngineTold("t", name, mark(arm), arm.engine, states.get(name, "ready"), kind="vllm")
+        for name, arm in arms.items()
+    )
+    return to_json(LaunchTold(engines))
+
+
+def lacking(launched: Launched, told: Told, *, settled: bool = True) -> Any:
+    """The arms that keep copies waiting, as the shadow process has it."""
+    said = launched.ready(told, settled=settled)
+    if said is None:
+        return "nothing new"
+    launched.heard()
+    readiness = Readiness()
+    readiness.told(said)
+    assert told.shadow is not None
+    return readiness.lacking(told.shadow.experiments[0])
+
+
+def test_all_arms_wait_until_all_are_ready() -> None:
+    now, launched = config("a"), Launched()
+    assert lacking(launched, composed(now, launched)) == ["control", "c0"]
+    launched.told(told(now, c0="warming"), now)
+    assert lacking(launched, composed(now, launched)) == ["c0"]
+    launched.told(told(now), now)
+    assert lacking(launched, composed(now, launched)) == []
+    assert lacking(launched, composed(now, launched)) == "nothing new"
+    launched.told(told(now, control="restarting"), now)
+    assert lacking(launched, composed(now, launched)) == ["control"]
+
+
+def test_an_engine_is_ready_only_as_what_it_turned_out_to_be() -> None:
+    now, launched = config("a"), Launched()
+    before = composed(now, launched)
+    assert launched.told(told(now), now)  # they are vllm: the specs must say so first
+    assert lacking(launched, before) == ["control", "c0"]
+    assert not launched.told(told(now), now)
+    assert lacking(launched, composed(now, launched)) == []
+
+
+def test_one_that_was_started_otherwise_before_a_reload_is_not_ready_after_it() -> None:
+    now, launched = config("a"), Launched()
+    launched.told(told(now), now)
+    assert lacking(launched, composed(now, launched)) == []
+    other = config("b")
+    assert lacking(launched, composed(other, launched)) == ["c0"]
+
+
+def test_while_specs_are_on_their_way_none_becomes_ready_and_any_may_cease_to_be() -> None:
+    now, launched = config("a"), Launched()
+    launched.told(told(now, c0="warming"), now)
+    specs = composed(now, launched)
+    assert lacking(launched, specs) == ["c0"]
+    launched.told(told(now, control="restarting"), now)
+    assert lacking(launched, specs, settled=False) == ["control", "c0"]
+    assert lacking(launched, specs) == ["control"]
+
+
+def test_a_candidate_that_was_given_up_holds_no_other_up_but_a_control_does() -> None:
+    now, launched = config("a", "b"), Launched()
+    launched.told(told(now, c0="failed"), now)
+    specs = composed(now, launched)
+    assert lacking(launched, specs) == []
+    launched.told(told(now, c0="failed", c1="failed"), now)
+    assert lacking(launched, specs) == ["c0", "c1"]
+    launched.told(told(now, control="failed"), now)
+    assert lacking(launched, specs) == ["control"]
+
+
+def test_a_new_shadow_process_hears_it_anew_and_a_lost_launcher_makes_none_ready() -> None:
+    now, launched = config("a"), Launched()
+    launched.told(told(now), now)
+    specs = composed(now, launched)
+    assert lacking(launched, specs) == []
+    launched.forgotten()
+    assert lacking(launched, specs) == []
+    launched.lost()
+    assert lacking(launched, specs) == ["control", "c0"]
+    assert {one["state"] for one in launched.shown()["engines"]} == {"waiting"}
+    json.dumps(launched.shown())
