@@ -152,6 +152,16 @@ class Course:
         self._trial.books(**books)
         self.version += 1
 
+    def unforced(self, frame: Mapping[str, Any]) -> None:
+        """No token can be forced, and why. MalformedError when the frame does not say that."""
+        if not isinstance(why := frame.get("why"), str):
+            raise MalformedError("an unforced frame says why")
+        if self.phase != "forced":
+            return  # it was said before
+        self._trial.unforced(why)
+        self._append("unforced", {"why": why})
+        self.version += 1
+
     def carried(self, frame: Mapping[str, Any]) -> None:
         """Take the load of a span of time. MalformedError when the frame is not that."""
         body = {name: frame.get(name) for name in ("span_s", "production", "arms", "rate", "matched")}

@@ -45,6 +45,7 @@ class AnswerMeasure:
     cached_tokens: int | None
     token_source: str | None
     finish_reason: str | None
+    forced: bool | None = None  # whether it decoded the tokens it was told to; None: it was told none
 
     def latency_ms(self, latency: Latency) -> float | None:
         """One of the four, by its name."""
@@ -155,6 +156,7 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
         cached_tokens=content.cached_tokens,
         token_source=content.token_source,
         finish_reason=reason if reason is None or reason in _REASONS else "other",
+        forced=answer.get("forced"),
     )
 
 

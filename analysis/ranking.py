@@ -8,6 +8,7 @@ from analysis import checks
 from analysis.arm_figures import ArmFigures
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
+from analysis.forced import ForcedPhase
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.metrics._choose import every_metric
@@ -18,7 +19,7 @@ from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
 
-Phase = Literal["calibration", "live"]
+Phase = Literal["calibration", "forced", "live"]
 
 _POINTS = 240  # of each series shown
 
@@ -40,6 +41,7 @@ class Trial:
         self._calibration: Calibration | None = None
         self._windows: Windows | None = None
         self._blocks_ns = 0
+        self._forced: ForcedPhase | None = None
         self._decided: dict[tuple[str, Latency], Label] = {}
         self._pairs = 0
         self._unused = 0
@@ -61,8 +63,10 @@ class Trial:
 
     @property
     def phase(self) -> Phase:
-        """ "calibration" until the window length is fixed, then "live"."""
-        return "calibration" if self._calibration is None else "live"
+        """ "calibration" until the window length is fixed, "forced" while that lasts, then "live"."""
+        if self._calibration is None:
+            return "calibration"
+        return "live" if self._forced is None or self._forced.is_over else "forced"
 
     @property
     def calibration(self) -> dict[str, Any] | None:
@@ -79,6 +83,9 @@ class Trial:
             return
         if record.phase != self.phase:
             self._unused += 1
+            return
+        if self._forced is not None and self.phase == "forced":
+            self._forced.add(record)
             return
         self._count_answers(record)
         if self._windows is None:
@@ -111,8 +118,21 @@ class Trial:
             turns = self.spec.mode != "live"
             self._windows = Windows(found.window_ns, found.window_ns if turns else found.settle_ns)
             self._blocks_ns = (self._first_ns or 0) // found.window_ns * found.window_ns
+            if self.spec.forced_pairs:
+                self._forced = ForcedPhase(
+                    self.spec.forced_pairs,
+                    self.spec.candidates,
+                    Windows(found.window_ns, found.settle_ns),
+                    alpha=self._alpha,
+                    margin=self._margin,
+                )
             self._begin_figures()  # doubled requests are not what a verdict is about
         return self._calibration.to_map()
+
+    def unforced(self, why: str) -> None:
+        """No token can be forced: there is no such phase."""
+        if self._forced is not None:
+            self._forced.give_up(why)
 
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
@@ -187,6 +207,7 @@ class Trial:
                 "wanted_pairs": self.spec.calibration_pairs,
                 "wanted_s": self.spec.calibration_s,
             },
+            "forced": None if self._forced is None else self._forced.show(),
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
             "checks": [check.show() for check in every_check["all"]],
             "load": self._loads.show(),

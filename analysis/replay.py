@@ -27,6 +27,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.books(**body["books"])
             elif kind == "load":
                 trial.load(body)
+            elif kind == "unforced":
+                trial.unforced(str(body["why"]))
             elif kind == "calibrated" and trial.calibration is None:
                 trial.calibrate(body)
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:

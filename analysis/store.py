@@ -1,9 +1,9 @@
 """How an experiment's records are kept: an append-only msgpack log, one write a record.
 
 The file is a stream of msgpack objects `[kind, body]`: first `["experiment", {"format", "epoch", "spec"}]`,
-then `pair` (measures, no text), `calibrated`, `load` and `books`. A record that a kill or a power cut left
-unfinished at the end is a torn tail: readers stop before it, the writer cuts it off. Anything else that is no
-record is damage.
+then `pair` (measures, no text), `calibrated`, `load`, `unforced` and `books`. A record that a kill or a power
+cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts it off. Anything else
+that is no record is damage.
 """
 
 import fcntl

@@ -230,6 +230,11 @@ class Experiment(Strict):
         default="live",
         description="live: all arms at once; switchback: one at a time, as turns says, for one spare engine.",
     )
+    forced_pairs: Annotated[Count, Field(ge=0, le=1_000_000)] = Field(
+        default=0,
+        description="After the calibration, so many pairs whose tokens the control dictates to all arms,"
+        " where engines can (vLLM with --enable-trace-replay). Not with mode: switchback.",
+    )
     turns: Turns = Field(default=Turns(), description="With mode: switchback, how arms take turns.")
     paused: bool = Field(
         default=False,

@@ -355,6 +355,7 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         slo_ttft_ms=experiment.slo.ttft_ms,
         slo_tpot_ms=experiment.slo.tpot_ms,
         mode=experiment.mode,
+        forced_pairs=experiment.forced_pairs if experiment.mode == "live" else 0,
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
     )
 

@@ -1,12 +1,14 @@
 """How one copy is sent to one arm, and how the arm's answer is read: stamped, to its end, within bounds."""
 
 import asyncio
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
 
+from mirror import forced
 from mirror.frames import Copy
 from mirror.headers import MARKER, copy_headers
 from mirror.pair import READ_BYTES
@@ -21,6 +23,7 @@ from wire.tls import kept_client
 from wire.upstream import Pool
 
 TOO_LARGE = "too_large"
+FORCED = "forced_tokens"  # the rewrite: the control's tokens are to be decoded
 
 # Of an answer that was too large, this many reads are kept.
 _BEGINNING = 16
@@ -97,18 +100,40 @@ class Arm:
         if slot is not None:
             salt = f"shadowlane slot {slot} copy {number} of {experiment.name}"
         content, rewrites = body.for_arm(self.spec.model, self._dialect, experiment.models, salt)
+        request = self._request(
+            copy, number, copy.path.partition("?")[0], content, copy_headers(copy.headers)
+        )
+        return Prepared(self, twin, request, rewrites)
+
+    def forced(self, copy: Copy, prompt: Sequence[int], tokens: Sequence[int], duplicate: int) -> Prepared:
+        """Build the request that makes the arm decode `tokens` after `prompt`, as a tenant of its own."""
+        salt = f"shadowlane forced {duplicate} of {self._experiment.name}"
+        content = forced.body(
+            self.spec.model, prompt, tokens, hashlib.blake2b(salt.encode()).hexdigest()[:32]
+        )
+        given = [(b"content-type", b"application/json")]
+        return Prepared(
+            self, 0, self._request(copy, 2 * duplicate + 1, forced.PATH, content, given), (FORCED,)
+        )
+
+    def probe(self) -> bytes:
+        """Build the request that tells whether the arm can decode what it is given."""
+        headers = [("host", self.origin.authority), ("content-type", "application/json"), *self.spec.headers]
+        return request_bytes("POST", self.origin.path + forced.PATH, headers, forced.probe(self.spec.model))
+
+    def _request(
+        self, copy: Copy, number: int, path: str, content: bytes, given: Sequence[tuple[bytes, bytes]]
+    ) -> bytes:
+        experiment = self._experiment
         headers = [("host", self.origin.authority)]
-        headers += [
-            (name.decode("latin-1"), value.decode("latin-1")) for name, value in copy_headers(copy.headers)
-        ]
+        headers += [(name.decode("latin-1"), value.decode("latin-1")) for name, value in given]
         headers += [
             ("accept-encoding", "identity"),
             ("x-request-id", f"{_token(copy.id)}-{self.spec.name}-{number}"),
             (MARKER.decode(), experiment.name),
             *self.spec.headers,
         ]
-        target = self.origin.path + copy.path.partition("?")[0]
-        return Prepared(self, twin, request_bytes("POST", target, headers, content), rewrites)
+        return request_bytes("POST", self.origin.path + path, headers, content)
 
     def send(self, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]) -> None:
         """Write a prepared request now; never waits.  `done(answer)` is called once."""

@@ -9,6 +9,9 @@ from typing import Any
 from mirror import ids
 from mirror.admit import Admission, Phase
 from mirror.arms import TOO_LARGE, Arm, Prepared
+from mirror.forced import PATH as FORCED_PATH
+from mirror.forced import SUFFIX
+from mirror.forcing import Forcing, looked_at
 from mirror.frames import Copy, Load, Served, production_answer
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
@@ -17,7 +20,7 @@ from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
 from mirror.slots import BETWEEN_SLOTS, Block
-from mirror.spec import MirrorExperiment, ShadowSpec
+from mirror.spec import CONTROL, MirrorExperiment, ShadowSpec
 from mirror.stand import Stand
 from mirror.switchback import Bring, Switchback
 from wire.tasks import Tasks
@@ -28,6 +31,7 @@ NOT_COPYABLE = "not_copyable"
 # Why a pair is kept and not judged.
 WARM_UP = "warm_up"
 DRAIN = "drain"
+FORCED_SOURCE = "forced_source"  # its tokens were forced: the arms have twice the requests it shows
 
 # How long after its own timeouts an arm's answer may still be missing before its copy is given up as lost.
 _GRACE_S = 5.0
@@ -75,6 +79,7 @@ class Comparison:
         self._tell_ids = tell_ids
         self._lacking = lacking
         self._stopping = False
+        self._forcing: Forcing | None = None
         self._tasks = Tasks()
         self._slots: Switchback | None = None
         if experiment.slots is not None:
@@ -91,7 +96,19 @@ class Comparison:
         if phase.name == "paused":  # what comes after it begins cold
             self._warm_ns = None
             self.matching.pause()
+        if phase.name != "forced" or self._slots is not None:
+            self._forcing = None
+        elif self._forcing is None:
+            self._forcing = Forcing(self.arms)
+            self._tasks.spawn(
+                self._forcing.ask(), name=f"who decodes forced tokens in {self.experiment.name}"
+            )
         self._phase = phase
+
+    @property
+    def unforced(self) -> str | None:
+        """Why no token can be forced, where it was asked for."""
+        return None if self._forcing is None else self._forcing.why
 
     @property
     def held_bytes(self) -> int:
@@ -164,6 +181,7 @@ class Comparison:
         """Send one copy to all arms; `duplicate` says which of those of its request it is."""
         joiner, phase = self.joiner, self.phase
         id = f"{copy.id}~{duplicate}" if duplicate else copy.id
+        forcing = self._forcing
         self._rng.shuffle(prepared)
 
         def done(answer: dict[str, Any]) -> None:
@@ -171,12 +189,15 @@ class Comparison:
             if tell is not None and (told := ids.told_by(copy, answer)) is not None:
                 tell(told)
             joiner.answered(id, answer, monotonic_ns())
+            if forcing is not None and answer["arm"] == CONTROL and not self._stopping:
+                self._force(copy, duplicate, answer, forcing)
 
         at_ns = monotonic_ns()
+        mark = FORCED_SOURCE if forcing is not None else None
         head = {
             "phase": phase.name if block is None else block.phase,
             "epoch": phase.epoch,
-            "mark": WARM_UP if at_ns < self._warm_until(at_ns, block) else None,
+            "mark": WARM_UP if at_ns < self._warm_until(at_ns, block) else mark,
             "block": None if block is None else block.number,
             "duplicate": duplicate,
             "at_ns": at_ns,
@@ -195,6 +216,33 @@ class Comparison:
         if block is not None:
             block.hold(at_ns, id, copy, duplicate)
         # Nothing awaits from the first to the last: the arms get the copy at one moment.
+        for order, each in enumerate(prepared):
+            each.arm.send(each, order, done)
+
+    def _force(self, copy: Copy, duplicate: int, answer: dict[str, Any], forcing: Forcing) -> None:
+        """The control has answered: all arms decode its tokens now, at one moment."""
+        prepared, tokens = forcing.prepared(copy, answer, duplicate)
+        if not prepared:
+            return
+        joiner, at_ns = self.joiner, monotonic_ns()
+        id = f"{copy.id}~{duplicate}{SUFFIX}"
+        self._rng.shuffle(prepared)
+        head = {
+            "phase": "forced",
+            "epoch": self.phase.epoch,
+            "mark": WARM_UP if at_ns < self._warm_until(at_ns, None) else None,
+            "duplicate": duplicate,
+            "at_ns": at_ns,
+            "received_ns": at_ns,
+            "path": FORCED_PATH,
+            "stream": True,
+            "root": copy.root,
+            "turn": copy.turn,
+        }
+        size = sum(len(each.request) for each in prepared)
+        if not joiner.open(id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns, alone=True):
+            return
+        done = looked_at(tokens, lambda answer: joiner.answered(id, answer, monotonic_ns()))
         for order, each in enumerate(prepared):
             each.arm.send(each, order, done)
 

@@ -243,6 +243,9 @@ class Shadow:
             await asyncio.sleep(1.0)
             rates = {}
             for name, comparison in self.comparisons.items():
+                if (why := comparison.unforced) is not None:
+                    told = {"experiment": name, "epoch": comparison.phase.epoch, "why": why}
+                    self.observations.offer(_pack("unforced", told))
                 if (load := comparison.tick()) is not None:
                     said = {"experiment": name, "epoch": comparison.phase.epoch, **load.frame()}
                     self.observations.offer(_pack("load", said))

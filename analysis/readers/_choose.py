@@ -8,6 +8,7 @@ from analysis.readers import (
     openai_chat,
     openai_completions,
     openai_responses,
+    token_ids,
 )
 from analysis.readers._reader import Reader
 
@@ -27,4 +28,6 @@ def reader_of(path: str) -> Reader:
         return llamacpp_completion.build(llamacpp_completion.Params())
     if path in generate.PATHS:
         return generate.build(generate.Params())
+    if path in token_ids.PATHS:
+        return token_ids.build(token_ids.Params())
     return opaque.build(opaque.Params())
