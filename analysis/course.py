@@ -172,6 +172,16 @@ class Course:
         self._append("load", body)
         self.version += 1
 
+    def gpus(self, frame: Mapping[str, Any]) -> None:
+        """Take a reading of an arm's GPUs. MalformedError when the frame is not that."""
+        body = {name: frame.get(name) for name in ("arm", "at_ns", "source", "gpus")}
+        try:
+            self._trial.gpus(body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedError(errors.told(error)) from error
+        self._append("gpu", body)
+        self.version += 1
+
     def ranking(self) -> dict[str, Any]:
         """The ranking over all records so far. Do not change it."""
         if self._ranking is None or self._ranking[0] != self.version:

@@ -9,6 +9,7 @@ from analysis.arm_figures import ArmFigures
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
 from analysis.forced import ForcedPhase
+from analysis.hardware import Hardware
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.metrics._choose import every_metric
@@ -50,6 +51,7 @@ class Trial:
         self._last_ns = 0
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
         self._loads = Loads()
+        self._hardware = Hardware()
         self._begin_figures()
 
     def _begin_figures(self) -> None:
@@ -138,6 +140,10 @@ class Trial:
         """Takes the shadow's cumulative books (the last call counts)."""
         self._books = (admitted, paired, dict(sorted(dropped.items())))
 
+    def gpus(self, body: Mapping[str, Any]) -> None:
+        """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
+        self._hardware.add(body)
+
     def load(self, body: Mapping[str, Any]) -> None:
         """Takes the load of a span of time; KeyError, TypeError or ValueError when it is none."""
         self._loads.add(body)
@@ -211,6 +217,7 @@ class Trial:
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
             "checks": [check.show() for check in every_check["all"]],
             "load": self._loads.show(),
+            "hardware": self._hardware.show(),
             "dispatch": self._lag.show(),
             "production": {
                 "observed_only": True,

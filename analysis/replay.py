@@ -25,6 +25,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
             elif kind == "books":
                 ledger = Ledger.from_map(body["ledger"])
                 trial.books(**body["books"])
+            elif kind == "gpu":
+                trial.gpus(body)
             elif kind == "load":
                 trial.load(body)
             elif kind == "unforced":

@@ -38,6 +38,7 @@ class Nvml:
             raise NoHardware("NVML: this machine has no GPU")
         self.driver = _asked(lambda: str(pynvml.nvmlSystemGetDriverVersion())) or "unknown"
         self._errors = self._watched()
+        self._xids: dict[str, list[int]] = {}  # errors of GPUs that were not read since, by UUID
 
     @property
     def source(self) -> str:
@@ -50,10 +51,10 @@ class Nvml:
 
     def read(self, uuids: Sequence[str]) -> Sequence[Reading]:
         """See `reading.Hardware`."""
-        xids = self._xids()
+        self._hear()
         by_number = {str(index): uuid for uuid, index in self._numbers.items()}
         wanted = [by_number.get(one, one) for one in uuids]
-        return [self._reading(uuid, xids.get(uuid, ())) for uuid in wanted if uuid in self._handles]
+        return [self._reading(uuid, self._xids.pop(uuid, ())) for uuid in wanted if uuid in self._handles]
 
     def close(self) -> None:
         """Let go of NVML."""
@@ -118,9 +119,8 @@ class Nvml:
                 )
         return errors
 
-    def _xids(self) -> dict[str, list[int]]:
-        """The errors since the last time, by UUID."""
-        found: dict[str, list[int]] = {}
+    def _hear(self) -> None:
+        """Take in the errors of all GPUs: each is told once, whichever GPU is asked for."""
         for _ in range(64):  # a GPU that fails may say so without end
             event = (
                 None if self._errors is None else _asked(lambda: pynvml.nvmlEventSetWait_v2(self._errors, 0))
@@ -129,8 +129,7 @@ class Nvml:
                 break
             uuid = _asked(lambda event=event: str(pynvml.nvmlDeviceGetUUID(event.device)))  # type: ignore[misc]
             if uuid is not None:
-                found.setdefault(uuid, []).append(int(event.eventData))
-        return found
+                self._xids.setdefault(uuid, []).append(int(event.eventData))
 
 
 def _memory(handle: Any) -> tuple[int, int] | None:
