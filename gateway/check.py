@@ -1,11 +1,12 @@
 """What does `shadowlane check` say?  Every engine and arm of a config asked, and what is missing at each."""
 
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from config.schema import Arm, Config, Engine
+from config.schema import Arm, Config, Engine, Experiment
 from config.tls import EngineTls
 from gateway.compose import engine_tls, listen_tls
 from gateway.detect import Engine as Found
@@ -55,6 +56,10 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
     for source in discovery.sources(config).sources:
         stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
         stream.write("  not asked: they are looked up when the gateway runs\n\n")
+    unrunnable = 0
+    for said, why in launched(config):
+        stream.write(f"{said}\n")
+        unrunnable += why is not None
     unreached = sum(answer.error is not None for answer in heard)
     refusing = sum(refuses(one, answer) for one, answer in zip(asked, heard, strict=True))
     engines = f"{len(asked)} engine{'s' if len(asked) != 1 else ''}"
@@ -64,7 +69,7 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         said = f"{unreached} not reachable" if unreached else "all reachable"
         said += f", {refusing} of them refusing the api_key" if refusing else ""
         stream.write(f"{engines}: {said}\n")
-    return 1 if unreached or refusing else 0
+    return 1 if unreached or refusing or unrunnable else 0
 
 
 def refuses(asked: Asked, heard: Heard) -> bool:
@@ -90,18 +95,30 @@ def everyone(config: Config) -> Iterator[Asked]:
     for experiment in config.experiments:
         fleet = config.fleet_of(experiment)
         names = () if fleet.model is None else (fleet.model,)
-        control = experiment.control
-        yield Asked(
-            f"{experiment.name}: control",
-            _place(control.engine, control, control.tls),
-            "auto",
-            control.model,
-            names,
-            True,
-        )
-        for arm in experiment.candidates:
-            role = f"{experiment.name}: candidate {arm.name}"
-            yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names, True)
+        for role, arm in _arms(experiment):
+            if arm.launch is None:
+                yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names, True)
+
+
+def launched(config: Config) -> Iterator[tuple[str, str | None]]:
+    """A paragraph on each engine that is to be launched, and why its command cannot be run, if so."""
+    for experiment in config.experiments:
+        for role, arm in _arms(experiment):
+            if arm.launch is None:
+                continue
+            program = arm.launch.command[0]
+            found = shutil.which(program, path=arm.launch.env.get("PATH"))
+            why = None if found is not None else f"there is no program {program} to be run here"
+            said = (
+                f"  not reachable: {why}" if why else f"  not asked: {found} is started when the gateway runs"
+            )
+            yield f"launched  ({role})\n{said}\n", why
+
+
+def _arms(experiment: Experiment) -> Iterator[tuple[str, Arm]]:
+    yield f"{experiment.name}: control", experiment.control
+    for candidate in experiment.candidates:
+        yield f"{experiment.name}: candidate {candidate.name}", candidate
 
 
 def paragraph(asked: Asked, heard: Heard) -> list[str]:

@@ -19,7 +19,7 @@ import pytest
 
 HERE = Path(__file__).parent
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
-_VLLM_ENV = {
+VLLM_ENV = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "OMP_NUM_THREADS": "1",
@@ -97,7 +97,7 @@ def vllm(log_dir: Path, *flags: str) -> Iterator[str]:
     argv += ["--port", str(port), "--enforce-eager", "--max-model-len", "2048", "--block-size", "32"]
     argv += ["--enable-prompt-tokens-details", *flags]
     url = f"http://127.0.0.1:{port}"
-    with started(argv, _VLLM_ENV, log_dir / f"vllm-{port}.log", url + "/v1/models", 300):
+    with started(argv, VLLM_ENV, log_dir / f"vllm-{port}.log", url + "/v1/models", 300):
         yield url
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from config.load import load
 from config.schema import Config
+from gateway.check import everyone, launched
 from gateway.launch.composed import launch_spec, mark
 from gateway.launch.ports import Ports
 from gateway.launch.spec import LaunchSpec, from_json, to_json
@@ -114,3 +115,11 @@ def test_what_is_told_arrives_as_it_was(tmp_path: Path) -> None:
     told = spec({**PLAIN, "gpus": ["0"]}, {"launch": {"command": "s {port}", "folder": str(tmp_path)}})
     assert from_json(to_json(told)) == told
     assert told.engines[0].named == ("0",)
+
+
+def test_a_check_asks_no_engine_that_is_yet_to_be_launched_and_says_what_cannot_be_run() -> None:
+    asked = config({"launch": "sh -c true {port}"}, {"launch": "/no/such/engine {port}"})
+    assert [one.place.url for one in everyone(asked)] == ["http://a:1"]
+    said = list(launched(asked))
+    assert [why for _, why in said] == [None, "there is no program /no/such/engine to be run here"]
+    assert "(t: control)" in said[0][0] and "(t: candidate x)" in said[1][0]
