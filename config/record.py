@@ -41,8 +41,8 @@ class Record(Strict):
         default=64, description="Tokens that one of hash_ids stands for; other tools expect 512 unless told."
     )
     compress: Literal["zstd", "gzip", "none"] = Field(default="zstd", description="How files are packed.")
-    file_bytes: Bytes = Field(default=64 << 20, description="A new file is begun at this size,")
-    file_s: Long = Field(default=3600.0, description="or at this age.")
+    file_bytes: Bytes = Field(default=64 << 20, description="A new file is begun at this size.")
+    file_s: Long = Field(default=3600.0, description="Or at this age.")
     keep_bytes: Bytes = Field(default=10 << 30, description="What older files may take; the oldest go first.")
     keep_s: Long | None = Field(
         default=None,

@@ -217,9 +217,8 @@ BAD = {
     ),
     "an experiment called like a file of the state folder": (
         TRIAL.replace("name: t", "name: secret"),
-        "a.yaml:4: experiments[0].name: expected a name other than secret and lock, which are "
-        "files of state_dir, "
-        'found "secret"',
+        "a.yaml:4: experiments[0].name: expected a name other than secret, lock and recording, "
+        'which mean something else, found "secret"',
     ),
     "a candidate called control": (
         TRIAL.replace("name: x", "name: control"),
