@@ -64,3 +64,10 @@ def test_what_changes_no_verdict_goes_on_in_the_same_epoch() -> None:
     after = told(config(candidate="http://spare:2", sample={"rate": 0.5}, max_inflight=8))
     assert changes(before, after).anew == () and changes(before, after).ending == {"fp8"}
     assert before.analysis.experiments == after.analysis.experiments
+
+
+def test_tokens_are_forced_side_by_side_only() -> None:
+    beside = told(config(candidate="http://spare:2", forced_pairs=200))
+    assert beside.analysis.experiments[0].forced_pairs == 200
+    turns = told(config(candidate="http://spare:2", forced_pairs=200, mode="switchback"))
+    assert turns.analysis.experiments[0].forced_pairs == 0
