@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import every_metric
 from analysis.spec import ExperimentSpec
-from analysis.stats.contrast import contrast
+from analysis.stats.contrast import contrast, ranked
 from analysis.stats.correlation import autocorrelation_time
 from analysis.stats.sequence import asymptotic_radius
 from analysis.verdict import Spread
@@ -121,7 +121,7 @@ class Calibrating:
 
 
 def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
-    return np.array([value for _, _, value in sorted(rows)])
+    return np.array(ranked(value for _, _, value in sorted(rows)))
 
 
 def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:

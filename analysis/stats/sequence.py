@@ -25,29 +25,56 @@ def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = 
     return sd * sqrt(2 * (tr2 + 1) / (units * tr2) * log(sqrt(tr2 + 1) / alpha))
 
 
-def bernstein_interval(values: NDArray[np.float64], bound: float, alpha: float) -> tuple[float, float]:
-    """The interval for the mean of `values`, which lie in [-bound, bound], at level 1 - alpha at every look.
+def asymptotic_bounds(
+    units: NDArray[np.float64], alpha: float, optimal_units: int = OPTIMAL_UNITS
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper end after each of the units (the last axis), which come in order of time.
+
+    The ends after the first unit are infinite: one value has no spread.
+    """
+    t = np.arange(1, units.shape[-1] + 1, dtype=np.float64)
+    # Sums about a value near the mean lose no digits where the mean is large against the spread.
+    origin = units[..., :1]
+    total = np.cumsum(units - origin, axis=-1)
+    squares = np.cumsum((units - origin) ** 2, axis=-1)
+    means = total / t
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sd = np.sqrt(np.maximum(squares - t * means**2, 0.0) / (t - 1))
+    unit_radius = np.array([asymptotic_radius(1.0, int(n), alpha, optimal_units) for n in t])
+    radii = sd * unit_radius
+    radii[..., :1] = np.inf
+    return means + origin - radii, means + origin + radii
+
+
+def bernstein_bounds(
+    values: NDArray[np.float64], bound: float, alpha: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Lower and upper end for the mean of `values`, cut to [-bound, bound], after each of them.
 
     Predictable plug-in empirical-Bernstein sequence (Waudby-Smith and Ramdas, JRSS B 86(1), 2024). It assumes
     no normality, so it is wider: a verdict that holds here too is one to promote a candidate on. The values
-    come in order of time; what is estimated is the mean of the clipped values.
+    come in order of time; what is estimated is the mean of the cut values.
     """
     units = len(values)
-    if units == 0:
-        return -bound, bound
     x = (np.clip(values, -bound, bound) + bound) / (2 * bound)
     t = np.arange(1, units + 1, dtype=np.float64)
     mu = (0.5 + np.cumsum(x)) / (t + 1)
     v = (0.25 + np.cumsum((x - mu) ** 2)) / (t + 1)
-    mu_before = np.concatenate(([0.5], mu[:-1]))
-    v_before = np.concatenate(([0.25], v[:-1]))
+    mu_before = np.concatenate(([0.5], mu))[:units]
+    v_before = np.concatenate(([0.25], v))[:units]
     bets = np.minimum(np.sqrt(2 * log(2 / alpha) / (v_before * t * np.log1p(t))), 0.5)
     psi = (-np.log1p(-bets) - bets) / 4
-    total = float(np.sum(bets))
-    centre = float(np.sum(bets * x)) / total
-    radius = (log(2 / alpha) + float(np.sum(4 * (x - mu_before) ** 2 * psi))) / total
-    return _unscale(centre - radius, bound), _unscale(centre + radius, bound)
+    total = np.cumsum(bets)
+    centre = np.cumsum(bets * x) / total
+    radius = (log(2 / alpha) + np.cumsum(4 * (x - mu_before) ** 2 * psi)) / total
+    lower = np.clip(centre - radius, 0.0, 1.0) * 2 * bound - bound
+    upper = np.clip(centre + radius, 0.0, 1.0) * 2 * bound - bound
+    return lower, upper
 
 
-def _unscale(x: float, bound: float) -> float:
-    return min(1.0, max(0.0, x)) * 2 * bound - bound
+def bernstein_interval(values: NDArray[np.float64], bound: float, alpha: float) -> tuple[float, float]:
+    """The last of `bernstein_bounds`; the whole range without values."""
+    if len(values) == 0:
+        return -bound, bound
+    lower, upper = bernstein_bounds(values, bound, alpha)
+    return float(lower[-1]), float(upper[-1])

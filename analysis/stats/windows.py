@@ -1,13 +1,18 @@
-"""Which pairs make one unit?  Windows of time, closed in turn, with the mean of each series in each."""
+"""Which pairs make one unit?  Windows of time, closed in turn, with the mean of each series in each.
+
+A value may be infinite: a failure, of the candidate where it is positive (`analysis.stats.contrast`).
+"""
 
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import fsum
+from math import fsum, inf, isfinite
 
 import numpy as np
 from numpy.typing import NDArray
+
+from analysis.stats.contrast import PENALTY
 
 FEWEST_PAIRS = 5  # a window with fewer is dropped, whatever they say
 
@@ -18,12 +23,43 @@ class _Open:
     values: dict[str, list[float]] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
 class _Column:
-    """Sum and number of values of one series in every closed window."""
+    """One series in every closed window: sum, number and extremes of its values, failures on either side."""
 
-    sums: "array[float]"
-    counts: "array[int]"
+    __slots__ = ("bottoms", "counts", "failed", "sums", "tops")
+
+    def __init__(self, rows: int) -> None:
+        self.sums = array("d", bytes(8 * rows))
+        self.counts = array("q", bytes(8 * rows))
+        self.tops = array("d", [-inf]) * rows
+        self.bottoms = array("d", [inf]) * rows
+        self.failed = (array("q", bytes(8 * rows)), array("q", bytes(8 * rows)))  # control, candidate
+
+    def insert(self, row: int) -> None:
+        self.sums.insert(row, 0.0)
+        self.counts.insert(row, 0)
+        self.tops.insert(row, -inf)
+        self.bottoms.insert(row, inf)
+        for side in self.failed:
+            side.insert(row, 0)
+
+    def add(self, row: int, values: list[float]) -> None:
+        finite = [value for value in values if isfinite(value)]
+        self.sums[row] += fsum(finite)  # exact, so that the order of arrival leaves no trace
+        self.counts[row] += len(values)
+        self.failed[1][row] += sum(value == inf for value in values)
+        self.failed[0][row] += sum(value == -inf for value in values)
+        self.tops[row] = max([self.tops[row], *finite])
+        self.bottoms[row] = min([self.bottoms[row], *finite])
+
+    def means(self) -> NDArray[np.float64]:
+        """Of every window with a value; a failure counts as the worst rank among the window's answers."""
+        worse = np.maximum(np.array(self.tops), PENALTY)
+        better = np.minimum(np.array(self.bottoms), -PENALTY)
+        ours, theirs = (np.array(side) for side in self.failed)
+        total = np.array(self.sums) + (theirs * worse + ours * better)
+        means: NDArray[np.float64] = total / np.maximum(np.array(self.counts), 1)
+        return means
 
 
 class Windows:
@@ -65,9 +101,7 @@ class Windows:
         self._append_row(len(self._keys), key)
         self._pairs[-1] = window.pairs
         for name, values in window.values.items():
-            column = self._column(name)
-            column.sums[-1] = fsum(values)  # exact, so that the order of arrival leaves no trace
-            column.counts[-1] = len(values)
+            self._column(name).add(-1, values)
 
     def _add_late(self, key: int, values: Mapping[str, float]) -> None:
         row = bisect_left(self._keys, key)
@@ -75,22 +109,18 @@ class Windows:
             self._append_row(row, key)
         self._pairs[row] += 1
         for name, value in values.items():
-            column = self._column(name)
-            column.sums[row] += value
-            column.counts[row] += 1
+            self._column(name).add(row, [value])
 
     def _append_row(self, row: int, key: int) -> None:
         self._keys.insert(row, key)
         self._pairs.insert(row, 0)
         for column in self._columns.values():
-            column.sums.insert(row, 0.0)
-            column.counts.insert(row, 0)
+            column.insert(row)
 
     def _column(self, name: str) -> _Column:
         column = self._columns.get(name)
         if column is None:
-            rows = len(self._keys)
-            column = self._columns[name] = _Column(array("d", bytes(8 * rows)), array("q", bytes(8 * rows)))
+            column = self._columns[name] = _Column(len(self._keys))
         return column
 
     @property
@@ -123,4 +153,4 @@ class Windows:
             return np.empty(0, dtype=np.int64), np.empty(0)
         counts = np.array(column.counts)
         kept = (np.array(self._pairs) >= FEWEST_PAIRS) & (counts > 0)
-        return np.array(self._keys)[kept], np.array(column.sums)[kept] / counts[kept]
+        return np.array(self._keys)[kept], column.means()[kept]

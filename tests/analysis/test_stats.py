@@ -1,7 +1,7 @@
 """Laws of the statistics, one pair and one sequence at a time."""
 
 from itertools import accumulate
-from math import exp, log
+from math import exp, inf, isfinite, log
 from random import Random
 
 import numpy as np
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.stats.contrast import CLIP, contrast
+from analysis.stats.contrast import PENALTY, contrast, ranked
 from analysis.stats.correlation import autocorrelation_time
 from analysis.stats.quantile import Latest
 from analysis.stats.sequence import asymptotic_radius, bernstein_interval
@@ -26,13 +26,14 @@ def test_exchanging_the_arms_negates_a_contrast_exactly(
     there = contrast(ours, theirs, our_fault, their_fault)
     back = contrast(theirs, ours, their_fault, our_fault)
     assert there == (None if back is None else -back)
-    assert there is None or -CLIP <= there <= CLIP
+    if there is not None and not isfinite(there):
+        assert (our_fault, their_fault)[there > 0] is not None
 
 
 def test_a_failure_counts_against_its_own_arm() -> None:
-    assert contrast(100.0, None, None, "timeout") == CLIP
-    assert contrast(None, 100.0, "truncated", None) == -CLIP
-    assert contrast(100.0, 90.0, None, "truncated") == CLIP  # even if it was quick to fail
+    assert contrast(100.0, None, None, "timeout") == inf
+    assert contrast(None, 100.0, "truncated", None) == -inf
+    assert contrast(100.0, 90.0, None, "truncated") == inf  # even if it was quick to fail
 
 
 def test_a_pair_that_says_nothing_gives_none() -> None:
@@ -44,7 +45,24 @@ def test_a_pair_that_says_nothing_gives_none() -> None:
 
 def test_a_quarter_faster_is_log_three_quarters() -> None:
     assert contrast(20.0, 15.0, None, None) == pytest.approx(log(0.75))
-    assert contrast(20.0, 2000.0, None, None) == CLIP
+
+
+def test_a_large_effect_is_as_large_as_it_is() -> None:
+    assert contrast(20.0, 2000.0, None, None) == pytest.approx(log(100.0))
+    assert contrast(2000.0, 20.0, None, None) == pytest.approx(-log(100.0))
+
+
+@given(values=st.lists(st.sampled_from([0.0, 0.1, -0.2, 5.0, -6.0, inf, -inf]), min_size=1))
+def test_a_failure_takes_the_worst_rank_and_no_less_than_four_times(values: list[float]) -> None:
+    numbers = ranked(values)
+    finite = [value for value in values if isfinite(value)]
+    for value, number in zip(values, numbers, strict=True):
+        if isfinite(value):
+            assert number == value
+        else:
+            worst = max([PENALTY, *finite]) if value > 0 else min([-PENALTY, *finite])
+            assert number == worst
+    assert ranked(-value for value in values) == [-number for number in numbers]
 
 
 def test_the_asymptotic_radius_has_the_published_size() -> None:
@@ -72,8 +90,8 @@ def test_the_bernstein_interval_has_the_published_size() -> None:
 
 @given(values=st.lists(st.floats(-3, 3), max_size=60))
 def test_the_bernstein_interval_stays_within_its_bounds(values: list[float]) -> None:
-    low, high = bernstein_interval(np.array(values), CLIP, 0.05)
-    assert -CLIP <= low <= high <= CLIP
+    low, high = bernstein_interval(np.array(values), PENALTY, 0.05)
+    assert -PENALTY <= low <= high <= PENALTY
 
 
 def autoregressive(rho: float, n: int, seed: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -168,6 +186,28 @@ def test_a_late_pair_joins_its_closed_window() -> None:
         windows.add(10 * S + late, {"d": 3.0})
     assert windows.means("d").tolist() == [1.5, 3.0]
     assert windows.course("d", 1) == [(12 * S, 3.0)]
+
+
+@given(
+    values=st.lists(st.sampled_from([0.1, -0.2, 3.0, -4.0, inf, -inf]), min_size=5, max_size=30),
+    late=st.integers(0, 25),
+)
+def test_a_windows_mean_is_that_of_its_answers_with_failures_in_the_worst_rank(
+    values: list[float], late: int
+) -> None:
+    windows, negated = Windows(2 * S, 2 * S), Windows(2 * S, 2 * S)
+    sooner = values[: max(5, len(values) - late)]
+    for at, value in enumerate(sooner):
+        windows.add(at, {"d": value})
+        negated.add(at, {"d": -value})
+    for closing in (windows, negated):
+        closing.add(40 * S, {})
+    for value in values[len(sooner) :]:  # after the window has closed
+        windows.add(1, {"d": value})
+        negated.add(1, {"d": -value})
+    means = windows.means("d")
+    assert means.tolist() == pytest.approx([sum(ranked(values)) / len(values)])
+    assert negated.means("d").tolist() == [-means[0]]
 
 
 def test_a_latency_without_values_has_no_windows() -> None:

@@ -1,0 +1,72 @@
+"""Which of many candidates need no more of the hardware?  Racing, and successive halving before it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import ceil, log
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.stats.many import each_alpha
+from analysis.stats.sequence import FEWEST_UNITS, asymptotic_bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Out:
+    """A candidate that left a race: beaten by which other, after how many units."""
+
+    name: str
+    by: str
+    units: int
+
+
+def race(units: Mapping[str, NDArray[np.float64]], alpha: float, margin: float = 0.0) -> list[Out]:
+    """Who is out, in order of leaving: each is slower than one still in, by more than `margin`, for sure.
+
+    `units` are window means of log latency against one control over the same windows (lower is better), so
+    all see the same requests: full information, no bandit.  Every pair of candidates gets alpha over the
+    number of pairs, at every look from the fifteenth window on: the best is out with chance alpha at most.
+    """
+    names = sorted(units)
+    length = min((len(column) for column in units.values()), default=0)
+    pairs = list(combinations(names, 2))
+    share = each_alpha(alpha, len(pairs))
+    behind: list[tuple[int, str, str]] = []
+    for one, other in pairs:
+        lower, upper = asymptotic_bounds(units[one][:length] - units[other][:length], share)
+        for loser, winner, beaten in ((one, other, lower > margin), (other, one, upper < -margin)):
+            at = np.flatnonzero(beaten[FEWEST_UNITS - 1 :])
+            if len(at):
+                behind.append((int(at[0]) + FEWEST_UNITS, loser, winner))
+    out: dict[str, Out] = {}
+    for at_units, loser, winner in sorted(behind):
+        if loser not in out and winner not in out:
+            out[loser] = Out(loser, winner, at_units)
+    return list(out.values())
+
+
+def rungs(candidates: int, blocks: int, eta: int = 2) -> list[tuple[int, int]]:
+    """(how many take part, blocks for each) of a successive halving that spends about `blocks` in all.
+
+    Jamieson and Talwalkar, AISTATS 2016: each rung spends the same and keeps the best 1 / eta, so what is
+    dropped early was looked at least, and the last are looked at longest.
+    """
+    if candidates < 1 or eta < 2:
+        raise ValueError("a halving needs a candidate, and keeps at most half of them")
+    count = max(1, ceil(log(candidates) / log(eta) - 1e-9))
+    rows, left = [], candidates
+    for _ in range(count):
+        rows.append((left, max(1, blocks // (count * left))))
+        left = max(1, ceil(left / eta))
+    return rows
+
+
+def survivors(scores: Mapping[str, Sequence[float] | NDArray[np.float64]], eta: int = 2) -> list[str]:
+    """The best 1 / eta (lower is better) by the mean over their blocks; the name decides between equals.
+
+    Which survive is a choice of what to look at longer and no claim: the winner is estimated anew, on blocks
+    that did not choose it.
+    """
+    ranked = sorted(scores, key=lambda name: (float(np.mean(scores[name])), name))
+    return ranked[: max(1, ceil(len(ranked) / eta))]

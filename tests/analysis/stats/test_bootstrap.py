@@ -1,0 +1,72 @@
+"""Laws of the block bootstrap: what it holds at one look, and what it refuses to say."""
+
+from math import log
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect
+
+Pairs = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+
+
+def pairs(n: int, rng: np.random.Generator, ratio: float = 1.0, per_block: int = 20) -> Pairs:
+    """TTFTs: log-normal requests, noise of each arm, and one stall of eight times in a hundred."""
+    request = rng.normal(4.0, 0.9, n)
+
+    def arm() -> NDArray[np.float64]:
+        stall = np.where(rng.random(n) < 0.01, 8.0, 1.0)
+        return np.asarray(np.exp(request + rng.normal(0.0, 0.25, n)) * stall)
+
+    return arm(), arm() * ratio, np.arange(n) // per_block
+
+
+def test_exchanging_the_arms_negates_the_effect_and_its_interval_exactly() -> None:
+    control, candidate, blocks = pairs(1500, np.random.default_rng(1), 1.2)
+    for share in (0.5, 0.95, 0.99):
+        there = quantile_effect(control, candidate, blocks, share, 0.05)
+        back = quantile_effect(candidate, control, blocks, share, 0.05)
+        assert there is not None and back is not None
+        assert (there.effect, there.lower, there.upper) == (-back.effect, -back.upper, -back.lower)
+
+
+def test_the_order_of_the_pairs_leaves_no_trace() -> None:
+    control, candidate, blocks = pairs(1200, np.random.default_rng(2))
+    order = np.random.default_rng(3).permutation(1200)
+    once = quantile_effect(control, candidate, blocks, 0.95, 0.05)
+    assert once == quantile_effect(control[order], candidate[order], blocks[order], 0.95, 0.05)
+
+
+def test_a_p99_below_a_thousand_pairs_is_refused() -> None:
+    assert fewest_pairs(0.99) == 1000
+    assert (fewest_pairs(0.95), fewest_pairs(0.5)) == (200, 20)
+    rng = np.random.default_rng(4)
+    assert quantile_effect(*pairs(999, rng), 0.99, 0.05) is None
+    assert quantile_effect(*pairs(1000, rng), 0.99, 0.05) is not None
+
+
+def test_fewer_than_fifteen_blocks_are_refused_however_many_pairs_they_hold() -> None:
+    rng = np.random.default_rng(5)
+    assert quantile_effect(*pairs(1400, rng, per_block=100), 0.5, 0.05) is None
+    assert quantile_effect(*pairs(1500, rng, per_block=100), 0.5, 0.05) is not None
+
+
+def test_where_failures_reach_the_percentile_nothing_is_said() -> None:
+    control, candidate, blocks = pairs(1500, np.random.default_rng(6))
+    candidate[:60] = np.inf
+    assert quantile_effect(control, candidate, blocks, 0.99, 0.05) is None
+    assert quantile_effect(control, candidate, blocks, 0.5, 0.05) is not None
+
+
+@pytest.mark.parametrize(("share", "n"), [(0.5, 400), (0.95, 400), (0.99, 1000)])
+def test_the_interval_holds_a_change_of_a_percentile_at_one_look(share: float, n: int) -> None:
+    rng, runs, held = np.random.default_rng(7), 120, 0
+    for _ in range(runs):
+        found = quantile_effect(*pairs(n, rng, 1.3), share, 0.05, resamples=200)
+        held += found is not None and found.lower <= log(1.3) <= found.upper
+    assert held / runs >= 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
+def test_it_says_that_it_is_not_valid_under_peeking() -> None:
+    assert "not under peeking" in HORIZON
