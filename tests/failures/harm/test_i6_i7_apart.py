@@ -1,0 +1,67 @@
+"""I6, I7: a client that leaves is gone at the engine, copied or not; and names are resolved apart."""
+
+import asyncio
+from typing import Any
+
+import uvloop
+
+from mirror.spec import ArmSpec
+from tests.failures.shadowed import PATH, chat, served, shadowed
+from tests.mirror import scripted
+from tests.mirror.scripted import engine, tokens
+from tests.support import FINISH, SSE_HEAD, TOKEN, Engine, Peer, event, post, streams, until
+from tests.support_shared import run
+
+
+def test_i6_a_client_that_leaves_is_gone_at_the_engine_while_its_copy_is_under_way() -> None:
+    async def test() -> None:
+        gone = asyncio.Event()
+
+        async def endless(peer: Peer) -> None:
+            await peer.send(SSE_HEAD, event(TOKEN))
+            if await peer.left():
+                gone.set()
+
+        async with engine(scripted.hang) as control, engine(scripted.stall) as candidate:
+            arms = ArmSpec("control", control.url), ArmSpec("c", candidate.url)
+            async with shadowed(Engine(endless), arms=arms, drain_s=0.1) as it:
+                reader, writer = await asyncio.open_connection("127.0.0.1", it.gateway.port)
+                writer.write(post(chat(1), PATH))
+                await reader.readuntil(b"tok")
+                await until(lambda: bool(control.requests and candidate.requests))
+                writer.close()
+                await asyncio.wait_for(gone.wait(), 20)
+                assert it.gateway.inflight() == 0
+
+    run(test())
+
+
+class SlowNames(uvloop.Loop):
+    """A loop whose resolver never answers for names below .slow; all others it asks the system about."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **more: Any) -> Any:
+        if str(host).endswith(".slow"):
+            await asyncio.sleep(3600)
+        return await super().getaddrinfo(host, port, **more)
+
+
+def test_i7_a_candidate_whose_name_is_not_resolved_holds_up_neither_production_nor_the_control() -> None:
+    async def test() -> None:
+        production = Engine(streams(TOKEN, FINISH))
+        async with engine(tokens) as control:
+            arms = ArmSpec("control", control.url), ArmSpec("c", "http://candidate.slow:8000")
+            async with shadowed(production, arms=arms, timeout_s=1.0, patience_s=0.1) as it:
+                for n in range(30):
+                    assert await served(it.gateway, chat(n))
+                await until(lambda: control.finished == 30)
+                books = await it.settled(30)
+                assert books["paired"] + sum(books["dropped"].values()) == 30
+                endings = {
+                    answer["arm"]: answer["ending"]
+                    for pair in it.stage.analysis.of("pair")
+                    for answer in pair["answers"]
+                }
+                assert endings["control"] == "complete" and endings["c"] != "complete"
+
+    with asyncio.Runner(loop_factory=SlowNames) as runner:
+        runner.run(test())
