@@ -1,5 +1,6 @@
 """A source whose status and ranking never change: the web layer without an experiment behind it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -19,6 +20,9 @@ class Still:
 
     async def reload(self) -> dict[str, Any] | None:
         return {"generation": 2, "reloads": {"applied": 1}, "error": None, "trouble": {}}
+
+    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+        return {"kind": kind, "experiments": list(names) or self.names(), "why": why}
 
     def names(self) -> list[str]:
         return [spec["name"] for spec in self._status["experiments"]]
