@@ -2,7 +2,7 @@
 
 For independent units only.  On raw pairs of live traffic, which depend on their neighbours, they are false in
 90 to 99.9 % of comparisons of an engine with itself: there, shares per window under the asymptotic sequence
-are what holds (`analysis.shares`).  Golden requests and scored sets, one a unit, are what these are for.
+are what holds.  Golden requests and scored sets, one a unit, are what these are for.
 """
 
 from math import inf, lgamma, log
