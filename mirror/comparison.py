@@ -82,9 +82,9 @@ class Comparison:
         self._forcing: Forcing | None = None
         self._tasks = Tasks()
         self._slots: Switchback | None = None
+        self.paused = False
         if experiment.slots is not None:
             self._take_turns(bring)
-        self.paused = False
 
     @property
     def phase(self) -> Phase:
@@ -93,9 +93,8 @@ class Comparison:
 
     @phase.setter
     def phase(self, phase: Phase) -> None:
-        if phase.name == "paused":  # what comes after it begins cold
-            self._warm_ns = None
-            self.matching.pause()
+        if phase.name == "paused":
+            self._rest()
         if phase.name != "forced" or self._slots is not None:
             self._forcing = None
         elif self._forcing is None:
@@ -123,13 +122,20 @@ class Comparison:
             self.joiner,
             bring or Stand(spec.switch, spec.ready_s).bring,
             slot_s=spec.seconds,
-            phase=lambda: self.phase.name,
-            began=self._admission_anew,
+            phase=lambda: "paused" if self._rests else self._phase.name,
+            began=self._admission.forget,
         )
         self._turning = self._tasks.spawn(self._slots.run(), name=f"slots of {self.experiment.name}")
 
-    def _admission_anew(self) -> None:
-        self._admission.forget()
+    @property
+    def _rests(self) -> bool:
+        """Whether nothing is copied: the analysis says so, or the switch."""
+        return self.paused or self._phase.name == "paused"
+
+    def _rest(self) -> None:
+        """Nothing is copied from now on: what comes after it begins cold, and its load is no arm's doing."""
+        self._warm_ns = None
+        self.matching.pause()
 
     def take(self, copy: Copy) -> None:
         """Send a copy to all arms now, or drop it and count why."""
@@ -189,7 +195,7 @@ class Comparison:
             if tell is not None and (told := ids.told_by(copy, answer)) is not None:
                 tell(told)
             joiner.answered(id, answer, monotonic_ns())
-            if forcing is not None and answer["arm"] == CONTROL and not self._stopping:
+            if forcing is not None and answer["arm"] == CONTROL and not (self._stopping or self._rests):
                 self._force(copy, duplicate, answer, forcing)
 
         at_ns = monotonic_ns()
@@ -269,7 +275,10 @@ class Comparison:
         self.joiner.expire(now_ns)
         for arm in self.arms:
             arm.pool.sweep(now_ns)
-        if self.phase.name == "paused" or self._stopping or self._slots is not None:
+        if self._rests or self._lacking():
+            self._rest()
+            return None
+        if self._stopping or self._slots is not None:
             return None
         return self.matching.look(now_ns, {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms})
 
@@ -306,12 +315,13 @@ class Comparison:
 
         Conversations do not outlast a pause, for they lost turns: only those that begin after it are copied.
         """
-        if paused and not self.paused:
+        was, self.paused = self.paused, paused  # first, so that no answer given up here is gone on with
+        if paused and not was:
+            self._rest()
             self.joiner.abandon(PAUSED)
             for arm in self.arms:
                 arm.give_up()
-            self._admission = Admission(self.experiment.max_inflight)
-        self.paused = paused
+            self._admission.forget()
 
     def close(self) -> None:
         """End what is under way: it is dropped, not held against the arms."""
