@@ -241,7 +241,7 @@ class Attempt:
         """The one place where an attempt's ending is counted, and what follows is decided."""
         service, relay, engine = self._service, self._relay, self.engine
         self._let_go()
-        if self.sent_ns and engine.fleet is not None:
+        if engine.fleet is not None:
             engine.fleet.busy_ns += at_ns - self.sent_ns
         if self.replaced:
             relay.try_another(self.replaced)

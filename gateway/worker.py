@@ -66,8 +66,7 @@ async def serve_worker(
     """
     loop = asyncio.get_running_loop()
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
-    worker = _Worker(spec, loop, tasks, log, unreached)
-    worker.brakes = Braking(worker.lane, spec.experiments, spec.lane_bytes, tripped)
+    worker = _Worker(spec, loop, tasks, log, unreached, tripped)
     if switched is not None:
         switched.obeyed_by(worker.lane.switch)
     new_id = _ids()
@@ -93,8 +92,6 @@ async def serve_worker(
 class _Worker:
     """The parts of one worker, and what is done with them once a second and once a reload."""
 
-    brakes: Braking
-
     def __init__(
         self,
         spec: WorkerSpec,
@@ -102,6 +99,7 @@ class _Worker:
         tasks: Tasks,
         log: Any,
         unreached: Callable[[str], None],
+        tripped: Tripped,
     ) -> None:
         run_dir = Path(spec.run_dir)
         loads = LoadTable.open(run_dir / "loads.bin")
@@ -119,6 +117,7 @@ class _Worker:
             self.studies = Studies(loop, spec.run_dir, self.known, tallies.counts, spec.workers)
             self.studies.renew(fleets.fleets)
         self.lane = lane_of(spec, loop)
+        self.brakes = Braking(self.lane, spec.experiments, spec.lane_bytes, tripped)
         self.service = Service(
             loop,
             fleets,
@@ -286,7 +285,7 @@ def _busy(service: Service, now_ns: int) -> dict[str | None, tuple[int, int]]:
     running: dict[str | None, int] = {}
     for attempt in service.active:
         fleet = attempt.engine.fleet
-        if fleet is not None and attempt.sent_ns:
+        if fleet is not None:
             model = fleet.spec.model
             running[model] = running.get(model, 0) + now_ns - attempt.sent_ns
     return {

@@ -7,15 +7,14 @@ none of them does.  Instants are monotonic nanoseconds.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from mirror.brakes import BrakeSpec, Trip, hold_s
 
 BY_HAND: Final = "by_hand"
 CONFIG: Final = "config"
-_FORGIVEN_S: Final = (
-    600.0  # who ran so long, or four times as long as it was held, begins a new row of pauses
-)
+# Who ran so long, or four times as long as it was held, begins a new row of pauses.
+_FORGIVEN_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +34,6 @@ class Pause:
     remedy: str
     since_ns: int
     until_ns: int | None = None
-
-    def shown(self, now_ns: int) -> dict[str, Any]:
-        """JSON-able, in seconds from now."""
-        until_ns = self.until_ns
-        return {
-            "reason": self.reason,
-            "detail": self.detail,
-            "remedy": self.remedy,
-            "for_s": max(0.0, (now_ns - self.since_ns) / 1e9),
-            "resumes_in_s": None if until_ns is None else max(0.0, (until_ns - now_ns) / 1e9),
-        }
 
 
 @dataclass(slots=True)

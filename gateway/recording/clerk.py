@@ -137,7 +137,7 @@ class Clerk:
         if read is None:
             self.dropped[UNREADABLE] += 1
             return
-        self._open[copy.id] = Awaited(copy, read[0], now_ns)
+        self._open[copy.id] = Awaited(copy, read, now_ns)
         self._held_bytes += len(copy.body)
 
     def _give_up(self, id: str) -> None:

@@ -39,7 +39,6 @@ async def serve_recording(spec: RecordSpec, stop: asyncio.Event, log: Any) -> No
             "report": lambda _: recorder.report(),
             "confirm": lambda _: inlet.confirm(),  # what was not is counted as lost, should this process die
         }
-        steps["confirm"] = lambda _: inlet.confirm()
         tasks.spawn(
             beat(steps, lambda step, error: log.error("a step failed", step=step, error=told(error))),
             name="tick",

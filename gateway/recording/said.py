@@ -27,8 +27,8 @@ class Said:
     sampling: Sampling
 
 
-def said(path: str, body: bytes) -> tuple[Said, dict[str, Any]] | None:
-    """What the body of a request to `path` says, and the body as an object; None where it is none."""
+def said(path: str, body: bytes) -> Said | None:
+    """What the body of a request to `path` says; None where it is no object."""
     try:
         asked: Any = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -46,7 +46,7 @@ def said(path: str, body: bytes) -> tuple[Said, dict[str, Any]] | None:
         stream=asked.get("stream") is True,
         max_tokens=most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None,
         sampling=_sampling(asked),
-    ), asked
+    )
 
 
 def _pieces(asked: Mapping[str, Any]) -> Iterator[bytes]:

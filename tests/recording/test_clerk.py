@@ -155,5 +155,5 @@ def test_what_two_bodies_have_in_common_they_have_in_their_prompts_bytes() -> No
     parts["messages"][0]["content"] = [{"type": "text", "text": "one"}]
     same = said("/v1/chat/completions", json.dumps(parts).encode())
     assert plain is not None and longer is not None and same is not None
-    assert longer[0].prompt.startswith(plain[0].prompt) and same[0].prompt == plain[0].prompt
-    assert plain[0].seed == longer[0].seed and plain[0].task == "chat"
+    assert longer.prompt.startswith(plain.prompt) and same.prompt == plain.prompt
+    assert plain.seed == longer.seed and plain.task == "chat"
