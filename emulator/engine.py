@@ -70,8 +70,8 @@ class Engine:
         self.faults = Faults(params, Random(f"faults {params.seed}"))
         self.metrics = EngineMetrics(params.model)
         cache = KvCache(
-            params.num_blocks, params.block_size, prefix_caching=params.prefix_caching,
-            record_events=publish is not None, seed=params.seed,
+            params.num_blocks, params.block_size, host_blocks=params.host_blocks,
+            prefix_caching=params.prefix_caching, record_events=publish is not None, seed=params.seed,
         )  # fmt: skip
         self.scheduler: Scheduler[Live] = Scheduler(
             params, cache, Pace(params, Random(f"pace {params.seed}"))
@@ -147,6 +147,7 @@ class Engine:
         for live in result.started:
             metrics.prompt_tokens += live.prompt_tokens
             metrics.prompt_tokens_cached += live.cached_tokens
+            metrics.prompt_tokens_loaded += live.loaded_tokens
         metrics.generation_tokens += len(result.emitted)
         if result.batch:
             metrics.iteration_tokens.observe(result.prefill_tokens + len(result.emitted))

@@ -2,7 +2,8 @@
 
 A block that is full and computed is named by the hash of its tokens chained onto its parent's, the chain
 rooted in cache salt and LoRA. Freed blocks keep their name until they are needed for something else,
-tails before heads.
+tails before heads. Where there is a tier in the host's memory they move there then: a named block is in one
+of the two.
 """
 
 from array import array
@@ -11,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xxhash import xxh3_64_intdigest
+
+from emulator.host_tier import HostTier
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +25,15 @@ class Stored:
     token_ids: tuple[int, ...]
     salt: str
     lora: str
+    is_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """Blocks that can no longer be found."""
+    """Blocks that can no longer be found: on the device, or in the host's memory."""
 
     block_hashes: tuple[int, ...]
+    is_host: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ CacheEvent = Stored | Removed | Cleared
 class Lease:
     """The blocks of one sequence.  `tokens` are the sequence's own, prompt and output."""
 
-    __slots__ = ("blocks", "chain", "committed", "lora", "salt", "tokens")
+    __slots__ = ("blocks", "chain", "committed", "lora", "reads", "salt", "tokens")
 
     def __init__(self, tokens: Sequence[int], chain: Sequence[int], salt: str, lora: str) -> None:
         self.tokens = tokens
@@ -51,16 +56,18 @@ class Lease:
         self.lora = lora
         self.blocks: list[int] = []
         self.committed = 0  # leading blocks that are full, computed and named
+        self.reads = 0, 0  # from which block to which it has yet to load
 
 
 class KvCache:
-    """`num_blocks` blocks of `block_size` tokens."""
+    """`num_blocks` blocks of `block_size` tokens, and `host_blocks` in the host's memory."""
 
     def __init__(
         self,
         num_blocks: int,
         block_size: int,
         *,
+        host_blocks: int = 0,
         prefix_caching: bool = True,
         record_events: bool = False,
         seed: int = 0,
@@ -74,6 +81,8 @@ class KvCache:
         self._name: list[int | None] = [None] * num_blocks
         self._named: dict[int, int] = {}
         self._free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+        self._host = HostTier(host_blocks) if host_blocks else None
+        self._told: dict[int, Stored] = {}  # what a named block is told as when it moves to the host
         self._events: list[CacheEvent] = []
 
     @property
@@ -100,12 +109,34 @@ class KvCache:
                 count += 1
         return count * self.block_size
 
+    def loadable(self, lease: Lease, cached_tokens: int, limit_tokens: int) -> int:
+        """How many tokens behind the `cached_tokens` that are held can be loaded from the host's memory.
+
+        As in `held`; what is held again behind a block that is not counts, too: it is copied.
+        """
+        host = self._host
+        if host is None or not host:
+            return 0
+        first = count = cached_tokens // self.block_size
+        for name in lease.chain[first : limit_tokens // self.block_size]:
+            if name not in host and name not in self._named:
+                break
+            count += 1
+        return (count - first) * self.block_size
+
     def has(self, name: int) -> bool:
-        """Whether a block of that name can be found now."""
+        """Whether a block of that name can be found on the device now."""
         return name in self._named
 
-    def open(self, lease: Lease, cached_tokens: int, total_tokens: int) -> bool:
-        """Its cached tokens and room for `total_tokens` to an empty lease; False, nothing taken, if full."""
+    def has_below(self, name: int) -> bool:
+        """Whether a block of that name can be found in the host's memory now."""
+        return self._host is not None and name in self._host
+
+    def open(self, lease: Lease, cached_tokens: int, total_tokens: int, load_tokens: int = 0) -> bool:
+        """Its cached tokens and room for `total_tokens` to an empty lease; False, nothing taken, if full.
+
+        `load_tokens` behind the cached ones are going to be loaded: what the host's memory has of them stays.
+        """
         hits = [self._named[name] for name in lease.chain[: cached_tokens // self.block_size]]
         revived = sum(1 for block in hits if self._references[block] == 0)
         fresh = -(-total_tokens // self.block_size) - len(hits)
@@ -117,6 +148,9 @@ class KvCache:
             self._references[block] += 1
         lease.blocks.extend(hits)
         lease.committed = len(hits)
+        if load_tokens and self._host is not None:
+            lease.reads = len(hits), len(hits) + load_tokens // self.block_size
+            self._host.read(lease.chain[slice(*lease.reads)])
         self._take(lease, fresh)
         return True
 
@@ -137,7 +171,8 @@ class KvCache:
         start, lease.committed = lease.committed, full
         if not self._prefix_caching:
             return
-        stored_from = start
+        self._read(lease, full)
+        stored_from, raised = start, []
         for index in range(start, full):
             name = lease.chain[index]
             if (
@@ -149,7 +184,11 @@ class KvCache:
             block = lease.blocks[index]
             self._named[name] = block
             self._name[block] = name
+            if self._host is not None and self._host.discard(name):
+                raised.append(name)
         self._stored(lease, stored_from, full)
+        if raised and self._record:
+            self._events.append(Removed(tuple(raised), is_host=True))
 
     def close(self, lease: Lease) -> None:
         """The sequence ended or was preempted: its blocks are free, the tail to be evicted first."""
@@ -161,6 +200,7 @@ class KvCache:
                     self._free.move_to_end(block, last=False)
         lease.blocks.clear()
         lease.committed = 0
+        self._read(lease, len(lease.chain))
 
     def reset(self) -> bool:
         """Forget every prefix; False, and nothing done, while sequences use blocks."""
@@ -169,6 +209,9 @@ class KvCache:
         for block in self._named.values():
             self._name[block] = None
         self._named.clear()
+        self._told.clear()
+        if self._host is not None:
+            self._host.clear()
         if self._record:
             self._events.append(Cleared())
         return True
@@ -188,6 +231,9 @@ class KvCache:
         assert references == self._references, "reference counts differ from the leases"
         assert set(self._free) == {block for block, count in enumerate(references) if count == 0}
         assert {name: block for block, name in enumerate(self._name) if name is not None} == self._named
+        below = self._host.names() if self._host is not None else set()
+        assert not below & self._named.keys(), "a block is in both tiers"
+        assert not self._told or self._told.keys() == self._named.keys() | below
 
     def _take(self, lease: Lease, count: int) -> None:
         removed: list[int] = []
@@ -202,6 +248,27 @@ class KvCache:
             lease.blocks.append(block)
         if removed and self._record:
             self._events.append(Removed(tuple(removed)))
+        if removed and self._host is not None:
+            self._sink(self._host, removed)
+
+    def _read(self, lease: Lease, until: int) -> None:
+        """Of what is loaded, what comes before that block needs not to stay below any more."""
+        begin, end = lease.reads
+        if self._host is not None and begin < min(until, end):
+            lease.reads = min(until, end), end
+            self._host.was_read(lease.chain[begin : min(until, end)])
+
+    def _sink(self, host: HostTier, names: Sequence[int]) -> None:
+        """What was evicted moves to the host's memory, whose own oldest blocks go."""
+        gone = [lost for name in names if (lost := host.put(name)) is not None]
+        if not self._record:
+            return
+        refused = set(gone) & set(names)
+        self._events.extend([self._told[name] for name in names if name not in refused])
+        if len(gone) > len(refused):
+            self._events.append(Removed(tuple(name for name in gone if name not in refused), is_host=True))
+        for name in gone:
+            del self._told[name]
 
     def _stored(self, lease: Lease, start: int, end: int) -> None:
         if end <= start or not self._record:
@@ -209,6 +276,12 @@ class KvCache:
         tokens = tuple(lease.tokens[start * self.block_size : end * self.block_size])
         parent = lease.chain[start - 1] if start else None
         self._events.append(Stored(tuple(lease.chain[start:end]), parent, tokens, lease.salt, lease.lora))
+        if self._host is not None:
+            size = self.block_size
+            for place, name in enumerate(lease.chain[start:end]):
+                own = tokens[place * size : (place + 1) * size]
+                self._told[name] = Stored((name,), parent, own, lease.salt, lease.lora, is_host=True)
+                parent = name
 
     def _chain(self, tokens: Sequence[int], salt: str, lora: str) -> list[int]:
         packed = memoryview(array("I", tokens).tobytes())

@@ -7,7 +7,8 @@ import msgpack
 
 from emulator.kv_cache import CacheEvent, Cleared, Removed, Stored
 
-_MEDIUM = "GPU"
+_DEVICE = "GPU"
+_HOST_OF_VLLM, _HOST_OF_SGLANG = "CPU", "CPU_PINNED"
 _SIGN = 1 << 63
 
 
@@ -19,22 +20,26 @@ def packed(form: str, events: Sequence[CacheEvent], block_size: int, ts_s: float
 
 
 def _vllm(event: CacheEvent, block_size: int) -> Any:
-    if isinstance(event, Removed):
-        return {"type": "BlockRemoved", "block_hashes": event.block_hashes, "medium": _MEDIUM, "group_idx": 0}
+    """Of what its offloading takes it tells the hashes only: what they are, the device's events said."""
     if isinstance(event, Cleared):
         return {"type": "AllBlocksCleared"}
+    medium = _HOST_OF_VLLM if event.is_host else _DEVICE
+    group = None if event.is_host else 0
+    if isinstance(event, Removed):
+        hashes = event.block_hashes
+        return {"type": "BlockRemoved", "block_hashes": hashes, "medium": medium, "group_idx": group}
     return {
         "type": "BlockStored",
         "block_hashes": event.block_hashes,
-        "parent_block_hash": event.parent,
-        "token_ids": event.token_ids,
-        "block_size": block_size,
+        "parent_block_hash": None if event.is_host else event.parent,
+        "token_ids": () if event.is_host else event.token_ids,
+        "block_size": 0 if event.is_host else block_size,
         "lora_id": None,
-        "medium": _MEDIUM,
-        "lora_name": event.lora or None,
-        "extra_keys": _extra_keys(event),
-        "group_idx": 0,
-        "kv_cache_spec_kind": "full_attention",
+        "medium": medium,
+        "lora_name": None if event.is_host else event.lora or None,
+        "extra_keys": None if event.is_host else _extra_keys(event),
+        "group_idx": group,
+        "kv_cache_spec_kind": None if event.is_host else "full_attention",
     }
 
 
@@ -42,26 +47,30 @@ def _arrays(event: CacheEvent, block_size: int) -> Any:
     """vLLM's before June 2026: positional, the tag first, defaults at the end left out."""
     if isinstance(event, Cleared):
         return ["AllBlocksCleared"]
+    medium = _HOST_OF_VLLM if event.is_host else _DEVICE
     if isinstance(event, Removed):
-        return ["BlockRemoved", event.block_hashes, _MEDIUM]
-    fields = (event.block_hashes, event.parent, event.token_ids, block_size, None, _MEDIUM)
+        return ["BlockRemoved", event.block_hashes, medium]
+    if event.is_host:
+        return ["BlockStored", event.block_hashes, None, (), block_size, None, medium]
+    fields = (event.block_hashes, event.parent, event.token_ids, block_size, None, medium)
     return ["BlockStored", *fields, event.lora or None, _extra_keys(event)]
 
 
 def _sglang(event: CacheEvent, block_size: int) -> Any:
-    """Signed hashes, what is None left out, the salt in a field of its own."""
+    """Signed hashes, what is None left out, the salt in a field of its own; of the host's memory all too."""
     if isinstance(event, Cleared):
         return {"type": "AllBlocksCleared"}
     hashes = [_signed(one) for one in event.block_hashes]
+    medium = _HOST_OF_SGLANG if event.is_host else _DEVICE
     if isinstance(event, Removed):
-        return {"type": "BlockRemoved", "block_hashes": hashes, "medium": _MEDIUM}
+        return {"type": "BlockRemoved", "block_hashes": hashes, "medium": medium}
     stored = {
         "type": "BlockStored",
         "block_hashes": hashes,
         "parent_block_hash": None if event.parent is None else _signed(event.parent),
         "token_ids": event.token_ids,
         "block_size": block_size,
-        "medium": _MEDIUM,
+        "medium": medium,
     }
     if event.salt:
         stored["cache_salt"] = event.salt

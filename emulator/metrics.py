@@ -85,6 +85,7 @@ class EngineMetrics:
         self._model = model
         self.prompt_tokens = 0
         self.prompt_tokens_cached = 0
+        self.prompt_tokens_loaded = 0
         self.generation_tokens = 0
         self.rejections = 0
         self.success: Counter[str] = Counter({"stop": 0, "length": 0, "abort": 0, "error": 0})
@@ -101,8 +102,8 @@ class EngineMetrics:
         self.iteration_tokens = Histogram(_ITERATION)
 
     def text(
-        self, *, running: int, waiting: int, usage: float, queried: int, hits: int, preemptions: int,
-        cache_config: Mapping[str, str],
+        self, *, running: int, waiting: int, usage: float, queried: int, hits: int, loaded: int,
+        preemptions: int, cache_config: Mapping[str, str],
     ) -> str:  # fmt: skip
         """The body of /metrics."""
         lines: list[str] = []
@@ -124,6 +125,9 @@ class EngineMetrics:
         one("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", usage)
         one("prefix_cache_queries_total", "counter", "Prefix cache queries, in tokens.", queried)
         one("prefix_cache_hits_total", "counter", "Prefix cache hits, in tokens.", hits)
+        # What is asked of the tier below is what was not found above it.
+        one("external_prefix_cache_queries_total", "counter", "External queries, in tokens.", queried - hits)
+        one("external_prefix_cache_hits_total", "counter", "External hits, in tokens.", loaded)
         one(
             "num_preemptions_total",
             "counter",
@@ -133,7 +137,8 @@ class EngineMetrics:
         one("prompt_tokens_total", "counter", "Number of prefill tokens processed.", self.prompt_tokens)
         sources = {
             f'{labels},source="local_compute"': self.prompt_tokens - self.prompt_tokens_cached,
-            f'{labels},source="local_cache_hit"': self.prompt_tokens_cached,
+            f'{labels},source="local_cache_hit"': self.prompt_tokens_cached - self.prompt_tokens_loaded,
+            f'{labels},source="external_kv_transfer"': self.prompt_tokens_loaded,
         }
         sample("prompt_tokens_by_source_total", "counter", "Number of prompt tokens by source.", sources)
         one(

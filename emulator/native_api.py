@@ -132,7 +132,8 @@ class NativeApi:
         scheduler = engine.scheduler
         text = engine.metrics.text(
             running=scheduler.running, waiting=scheduler.waiting, usage=scheduler.cache.usage,
-            queried=scheduler.queried_tokens, hits=scheduler.hit_tokens, preemptions=scheduler.preemptions,
+            queried=scheduler.queried_tokens, hits=scheduler.hit_tokens, loaded=scheduler.loaded_tokens,
+            preemptions=scheduler.preemptions,
             cache_config={
                 "block_size": str(params.block_size), "num_gpu_blocks": str(params.num_blocks),
                 "enable_prefix_caching": str(params.prefix_caching), "cache_dtype": "auto",

@@ -32,6 +32,12 @@ class EngineParams:
     )
     block_size: int = field(default=16, metadata={"help": "tokens in a KV-cache block"})
     num_blocks: int = field(default=8192, metadata={"help": "KV-cache blocks"})
+    host_blocks: int = field(
+        default=0, metadata={"help": "blocks in the host's memory, where evicted ones move; 0 = none"}
+    )
+    ms_per_loaded_token: float = field(
+        default=0.002, metadata={"help": "added per prompt token that is loaded from the host's memory"}
+    )
     prefix_caching: bool = field(default=True, metadata={"help": "keep and reuse the blocks of prefixes"})
 
     output_tokens: float = field(default=64.0, metadata={"help": "median natural length of an answer"})
@@ -94,6 +100,9 @@ class EngineParams:
         ):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be positive, got {getattr(self, name)}")
+        for name in ("host_blocks", "ms_per_loaded_token"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
         if self.kv_events_form not in ("vllm", "vllm-arrays", "sglang"):
             raise ValueError(
                 f"kv_events_form must be vllm, vllm-arrays or sglang, got {self.kv_events_form!r}"

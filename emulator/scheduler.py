@@ -1,8 +1,9 @@
 """Which sequences advance in a step: continuous batching with chunked prefill, as vLLM's scheduler does it.
 
 Running sequences first, in order of arrival, each by what it lacks; then waiting ones while tokens,
-places and blocks last. When blocks run out, the youngest running sequence loses its own and waits at the
-front of the queue.
+places and blocks last. What the host's memory has is loaded within the steps, by the same budget, and not
+computed. When blocks run out, the youngest running sequence loses its own and waits at the front of the
+queue.
 """
 
 from collections import deque
@@ -27,6 +28,8 @@ class Sequence:
         "fetched_tokens",
         "keeps",
         "lease",
+        "load_until",
+        "loaded_tokens",
         "output_tokens",
         "preemptions",
         "prompt_tokens",
@@ -43,10 +46,12 @@ class Sequence:
         self.scheduled_ns = -1  # when it first ran; -1 = not yet
         self.computed = 0  # tokens whose keys and values are in its blocks
         self.emitted = 0
-        self.cached_tokens = 0  # prompt tokens found in the cache when it first ran
+        self.cached_tokens = 0  # prompt tokens found in the cache, or below, when it first ran
+        self.loaded_tokens = 0  # those of them that were found below
         self.preemptions = 0
         self.aborted = False
         self.fetched_tokens = 0  # prompt tokens whose keys and values another engine has computed
+        self.load_until = 0  # up to this token what is not held is loaded
         self.keeps = False  # its blocks are to stay when it ends, until `let_go`
 
 
@@ -63,6 +68,7 @@ class StepResult(Generic[S]):
     started: list[S]  # those that ran for the first time
     prefill_tokens: int
     batch: int
+    loaded_tokens: int = 0
 
 
 class Scheduler(Generic[S]):
@@ -80,6 +86,7 @@ class Scheduler(Generic[S]):
         self.preemptions = 0
         self.queried_tokens = 0
         self.hit_tokens = 0
+        self.loaded_tokens = 0
 
     @property
     def running(self) -> int:
@@ -122,10 +129,12 @@ class Scheduler(Generic[S]):
         """Plan and account one step that begins at `now_ns`."""
         if self._any_aborted:
             self._drop_aborted()
-        budget, prefill_tokens, preempted = self._advance_running()
+        budget, prefill_tokens, loaded_tokens, preempted = self._advance_running()
         started: list[S] = []
         if not preempted:
-            prefill_tokens += self._admit(budget, started, now_ns)
+            more_prefill_tokens, more_loaded_tokens = self._admit(budget, started, now_ns)
+            prefill_tokens += more_prefill_tokens
+            loaded_tokens += more_loaded_tokens
         emitted: list[S] = []
         finished: list[S] = []
         batch = len(self._running)
@@ -143,8 +152,8 @@ class Scheduler(Generic[S]):
                 else:
                     self.cache.close(sequence.lease)
             self._running = [s for s in self._running if s.emitted < s.output_tokens]
-        duration_ns = self._pace.duration_ns(prefill_tokens, batch) if batch else 0
-        return StepResult(duration_ns, emitted, finished, started, prefill_tokens, batch)
+        duration_ns = self._pace.duration_ns(prefill_tokens, batch, loaded_tokens) if batch else 0
+        return StepResult(duration_ns, emitted, finished, started, prefill_tokens, batch, loaded_tokens)
 
     def quiet_steps(self) -> int:
         """How many steps from now on are alike: all decode, nobody ends, nobody waits who could be let in.
@@ -181,15 +190,16 @@ class Scheduler(Generic[S]):
             grow(sequence.lease, sequence.computed)
             commit(sequence.lease, sequence.computed)
 
-    def _advance_running(self) -> tuple[int, int, bool]:
+    def _advance_running(self) -> tuple[int, int, int, bool]:
         budget = self._max_tokens
-        prefill_tokens = 0
+        prefill_tokens = loaded_tokens = 0
         preempted = False
         index = 0
         while index < len(self._running) and budget > 0:
             sequence = self._running[index]
             lacks = sequence.prompt_tokens + sequence.emitted - sequence.computed
-            count = min(lacks, budget)
+            loads = sequence.load_until - sequence.computed
+            count = min(loads if loads > 0 else lacks, budget)
             while not self.cache.grow(sequence.lease, sequence.computed + count):
                 preempted = True
                 victim = self._running.pop()
@@ -199,37 +209,46 @@ class Scheduler(Generic[S]):
             else:
                 sequence.computed += count
                 budget -= count
-                if lacks > 1 or sequence.emitted == 0:
+                if loads > 0:
+                    loaded_tokens += count
+                elif lacks > 1 or sequence.emitted == 0:
                     prefill_tokens += count
                 index += 1
-        return budget, prefill_tokens, preempted
+        return budget, prefill_tokens, loaded_tokens, preempted
 
-    def _admit(self, budget: int, started: list[S], now_ns: int) -> int:
-        prefill_tokens = 0
+    def _admit(self, budget: int, started: list[S], now_ns: int) -> tuple[int, int]:
+        prefill_tokens = loaded_tokens = 0
         while self._waiting and budget > 0 and len(self._running) < self._max_seqs:
             sequence = self._waiting[0]
             total = sequence.prompt_tokens + sequence.emitted
             cached = self.cache.held(sequence.lease, total - 1)  # the last token is always computed
             ready = max(cached, min(sequence.fetched_tokens, total - 1))
-            count = min(total - ready, budget)
-            if not self.cache.open(sequence.lease, cached, ready + count):
+            loads = self.cache.loadable(sequence.lease, cached, total - 1) if ready == cached else 0
+            count = min(loads or total - ready, budget)
+            if not self.cache.open(sequence.lease, cached, ready + count, loads):
                 break
             self._waiting.popleft()
             self._running.append(sequence)
             sequence.computed = ready + count
+            sequence.load_until = ready + loads
             budget -= count
-            prefill_tokens += count
+            if loads:
+                loaded_tokens += count
+            else:
+                prefill_tokens += count
             if sequence.scheduled_ns < 0:
                 sequence.scheduled_ns = now_ns
-                sequence.cached_tokens = ready
+                sequence.cached_tokens = ready + loads
+                sequence.loaded_tokens = loads
                 self.queried_tokens += sequence.prompt_tokens
                 self.hit_tokens += ready
+                self.loaded_tokens += loads
                 started.append(sequence)
-        return prefill_tokens
+        return prefill_tokens, loaded_tokens
 
     def _preempt(self, sequence: S) -> None:
         self.cache.close(sequence.lease)
-        sequence.computed = sequence.fetched_tokens = 0
+        sequence.computed = sequence.fetched_tokens = sequence.load_until = 0
         sequence.preemptions += 1
         self.preemptions += 1
         self._waiting.appendleft(sequence)

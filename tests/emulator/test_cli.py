@@ -29,14 +29,16 @@ def test_every_parameter_has_a_flag() -> None:
         [
             *("--host", "0.0.0.0", "--port", "7", "--speed", "2", "--diverge-rate", "0.5"),
             *("--no-prefix-caching", "--alias", "a", "--alias", "b"),
+            *("--host-blocks", "9", "--ms-per-loaded-token", "0.5"),
         ]
     )
     assert (host, port) == ("0.0.0.0", 7)
     assert (params.speed, params.diverge_rate, params.prefix_caching) == (2.0, 0.5, False)
     assert params.aliases == ("a", "b") and params.kv_events_port is None
+    assert (params.host_blocks, params.ms_per_loaded_token) == (9, 0.5)
 
 
-@pytest.mark.parametrize("flags", ["--speed 0", "--nonsense 1", "--seed x"])
+@pytest.mark.parametrize("flags", ["--speed 0", "--nonsense 1", "--seed x", "--host-blocks -1"])
 def test_bad_flags_are_refused(flags: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parse(flags.split())

@@ -1,13 +1,16 @@
 """KV events on the wire: vLLM's frames and keys, and a replay that fills a late subscriber's gaps."""
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import Any
 
 import msgpack
+import pytest
 import zmq
 import zmq.asyncio
 
+from routing.events.decode import DEVICE, HOST, Cleared, Removed, Stored, decode
 from tests.emulator.support import FAST, FIXTURES, Client, with_engine
 
 PROMPT = list(range(1, 101))
@@ -82,6 +85,41 @@ def test_evictions_and_resets_are_told_and_replay_starts_where_asked() -> None:
         assert await replay(client, len(batches) - 1) == batches[-1:]
 
     with_engine(use, WITH_EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("form", "medium", "tokens"),
+    [("vllm", "CPU", 0), ("vllm-arrays", "CPU", 0), ("sglang", "CPU_PINNED", 16)],
+)
+def test_what_moves_to_the_host_and_back_is_told_with_its_medium(form: str, medium: str, tokens: int) -> None:
+    async def use(client: Client) -> None:
+        for number in range(12):
+            await say(client, [number * 1000 + token for token in PROMPT])
+        await say(client, PROMPT)
+        host: list[Stored | Removed] = []
+        held: dict[int, set[int]] = {DEVICE: set(), HOST: set()}
+        for _, said in await replay(client, 0):
+            batch = decode(msgpack.packb(said))
+            assert not batch.ignored and not batch.malformed
+            for event in batch.events:
+                assert isinstance(event, Stored | Removed)
+                if event.tier == HOST:
+                    host.append(event)
+                if isinstance(event, Stored):
+                    assert not held[event.tier] & set(event.hashes)
+                    held[event.tier] |= set(event.hashes)
+                else:
+                    assert held[event.tier] >= set(event.hashes)
+                    held[event.tier] -= set(event.hashes)
+            told = any(event.tier == HOST for event in batch.events if not isinstance(event, Cleared))
+            assert told == (f"'{medium}'" in str(said))
+        assert {len(event.tokens) // 4 for event in host if isinstance(event, Stored)} == {tokens}
+        assert any(isinstance(event, Removed) for event in host), "what was loaded left the host"
+        metrics = (await client.get("/metrics"))[1]
+        [loaded] = re.findall(r"^vllm:external_prefix_cache_hits_total\{.*\} (.*)$", metrics, re.MULTILINE)
+        assert float(loaded) > 0.0
+
+    with_engine(use, replace(WITH_EVENTS, kv_events_form=form, host_blocks=128))
 
 
 def test_a_subscriber_hears_three_frames_as_they_happen() -> None:

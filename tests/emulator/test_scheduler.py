@@ -22,10 +22,11 @@ class Load:
     abort_at: int | None = None
 
 
-def params(blocks: int = 16, seqs: int = 4, tokens: int = 16, seed: int = 0) -> EngineParams:
+def params(blocks: int = 16, seqs: int = 4, tokens: int = 16, seed: int = 0, host: int = 0) -> EngineParams:
     return EngineParams(
         block_size=4,
         num_blocks=blocks,
+        host_blocks=host,
         max_model_len=blocks * 4,
         max_num_seqs=seqs,
         max_num_batched_tokens=tokens,
@@ -34,7 +35,8 @@ def params(blocks: int = 16, seqs: int = 4, tokens: int = 16, seed: int = 0) -> 
 
 
 def scheduler_of(p: EngineParams) -> Scheduler[Sequence]:
-    return Scheduler(p, KvCache(p.num_blocks, p.block_size), Pace(p, Random(p.seed)))
+    cache = KvCache(p.num_blocks, p.block_size, host_blocks=p.host_blocks)
+    return Scheduler(p, cache, Pace(p, Random(p.seed)))
 
 
 def sequence(scheduler: Scheduler[Sequence], prompt: tuple[int, ...], output: int, at: int = 0) -> Sequence:
@@ -61,7 +63,7 @@ def run(p: EngineParams, loads: list[Load]) -> list[tuple[int, tuple[int, ...], 
         history.append((result.duration_ns, numbers, result.prefill_tokens, result.batch))
         scheduler.cache.check(scheduler.leases())
         assert result.batch <= p.max_num_seqs
-        assert result.prefill_tokens <= p.max_num_batched_tokens
+        assert result.prefill_tokens + result.loaded_tokens <= p.max_num_batched_tokens
         if not scheduler.has_work and step > max((load.at_step for load in loads), default=0):
             break
     assert scheduler.cache.free_blocks == p.num_blocks, "every block came back"
@@ -86,9 +88,11 @@ LOADS = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(LOADS, st.integers(16, 30), st.integers(1, 6), st.integers(1, 40))
-def test_all_are_served_and_all_blocks_return(loads: list[Load], blocks: int, seqs: int, tokens: int) -> None:
-    run(params(blocks, seqs, tokens), loads)
+@given(LOADS, st.integers(16, 30), st.integers(1, 6), st.integers(1, 40), st.sampled_from([0, 2, 50]))
+def test_all_are_served_and_all_blocks_return(
+    loads: list[Load], blocks: int, seqs: int, tokens: int, host: int
+) -> None:
+    run(params(blocks, seqs, tokens, host=host), loads)
 
 
 @settings(max_examples=30, deadline=None)
@@ -114,6 +118,34 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     scheduler.add(again)
     assert scheduler.step(1).prefill_tokens == 1
     assert (again.cached_tokens, scheduler.queried_tokens, scheduler.hit_tokens) == (20, 41, 20)
+
+
+def test_what_the_host_has_is_loaded_in_chunks_and_not_computed() -> None:
+    scheduler = scheduler_of(params(blocks=8, tokens=10, host=8))
+    prompt = tuple(range(24))
+    for words in (prompt, (7,) * 30):
+        scheduler.add(sequence(scheduler, words, 1))
+        while scheduler.has_work:
+            scheduler.step(0)
+    again = sequence(scheduler, (*prompt, 77), 1)
+    cached = scheduler.cache.held(again.lease, 24)
+    scheduler.add(again)
+    steps = [scheduler.step(1) for _ in range(4)]
+    loads = [result.loaded_tokens for result in steps]
+    assert cached < 24 and sum(loads) == 24 - cached and loads[0] == 10
+    assert [result.prefill_tokens for result in steps if result.prefill_tokens] == [1]
+    assert again.emitted == 1 and not scheduler.has_work
+    assert (again.cached_tokens, again.loaded_tokens) == (24, 24 - cached)
+    assert scheduler.loaded_tokens == 24 - cached and scheduler.hit_tokens == cached
+
+
+def test_loading_takes_its_own_time_and_no_prefills() -> None:
+    p = EngineParams(
+        jitter=0.0, hiccup_rate=0.0, base_ms=6.0, ms_per_prefill_token=0.02, ms_per_loaded_token=0.002
+    )
+    pace = Pace(p, Random(0))
+    assert pace.duration_ns(0, 0, 1000) == 8_000_000
+    assert pace.duration_ns(100, 0, 1000) == 10_000_000
 
 
 def test_the_whole_prompt_is_never_a_hit() -> None:
@@ -184,11 +216,18 @@ def test_jitter_leaves_the_mean_and_speed_divides_it() -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(LOADS, st.integers(8, 30), st.integers(1, 6), st.integers(1, 40), st.integers(1, 50))
+@given(
+    LOADS,
+    st.integers(8, 30),
+    st.integers(1, 6),
+    st.integers(1, 40),
+    st.integers(1, 50),
+    st.sampled_from([0, 3, 30]),
+)
 def test_coasting_over_quiet_steps_leaves_what_taking_them_one_by_one_leaves(
-    loads: list[Load], blocks: int, seqs: int, tokens: int, most: int
+    loads: list[Load], blocks: int, seqs: int, tokens: int, most: int, host: int
 ) -> None:
-    stepped, coasted = (scheduler_of(params(blocks, seqs, tokens)) for _ in range(2))
+    stepped, coasted = (scheduler_of(params(blocks, seqs, tokens, host=host)) for _ in range(2))
     lives: list[tuple[Sequence, Sequence]] = []
     comes: dict[int, list[Load]] = {}
     for load in loads:
@@ -220,5 +259,8 @@ def test_coasting_over_quiet_steps_leaves_what_taking_them_one_by_one_leaves(
                 other.emitted,
                 other.preemptions,
             )
-            held = [[cache.has(name) for name in one.lease.chain] for cache in (stepped.cache, coasted.cache)]
+            held = [
+                [(cache.has(name), cache.has_below(name)) for name in one.lease.chain]
+                for cache in (stepped.cache, coasted.cache)
+            ]
             assert held[0] == held[1]
