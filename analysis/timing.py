@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from analysis.transcript import Transcript
+from analysis.transcript import TokenEvent, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +12,9 @@ class Timing:
     """One answer's latencies in ms.
 
     TTFT: first token - sent (`ttft_user_ms`: - received). ITL: the median gap between arrivals of tokens.
-    TPOT: (last - first) / (N - n1), with N completion tokens over all choices and n1 in the first arrival.
-    E2E: last token - sent; for an answer in one piece its last byte.
+    TPOT: (last - first) / (N - n1), with N completion tokens and n1 in the first arrival; of several choices
+    the sums of both. E2E: last token - sent; for an answer in one piece its last byte. `arrival_tokens`: how
+    many tokens come at a time after the first arrival, where ITL is the gap between more than single ones.
     """
 
     ttft_ms: float | None
@@ -21,37 +22,59 @@ class Timing:
     itl_ms: float | None
     tpot_ms: float | None
     e2e_ms: float | None
+    arrival_tokens: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrivals:
+    """One choice's token events: the instants at which any came, each once, and the tokens of the first."""
+
+    instants_ns: list[int]
+    first_tokens: int
+
+    @property
+    def span_ns(self) -> int:
+        return self.instants_ns[-1] - self.instants_ns[0]
 
 
 def gaps_ms(transcript: Transcript) -> list[float]:
-    """The raw gaps between arrivals. Events of one read arrived together: one arrival, no gap."""
-    arrivals = sorted({event.at_ns for event in transcript.content.token_events})
-    return [(later - sooner) / 1e6 for sooner, later in pairwise(arrivals)]
+    """The raw gaps between arrivals, choice by choice. Events of one read arrived together: no gap."""
+    return [gap for one in _choices(transcript) for gap in _gaps_ms(one)]
 
 
 def timing(transcript: Transcript) -> Timing:
     """The latencies of one answer, whether or not it failed."""
     first, last = transcript.first_token_ns, transcript.last_token_ns
-    gaps = gaps_ms(transcript)
+    choices = _choices(transcript)
+    gaps = [gap for one in choices for gap in _gaps_ms(one)]
+    total = transcript.content.completion_tokens
+    span_ns = sum(one.span_ns for one in choices)
+    later = 0 if total is None else total - sum(one.first_tokens for one in choices)
     return Timing(
         ttft_ms=_ms(transcript.sent_ns, first),
         ttft_user_ms=_ms(transcript.received_ns, first),
         itl_ms=median(gaps) if gaps else None,
-        tpot_ms=_tpot_ms(transcript),
+        tpot_ms=span_ns / 1e6 / later if span_ns and later > 0 else None,
         e2e_ms=_ms(transcript.sent_ns, last),
+        arrival_tokens=later / len(gaps) if gaps and later > 0 else None,
     )
 
 
-def _tpot_ms(transcript: Transcript) -> float | None:
-    events = transcript.content.token_events
-    total = transcript.content.completion_tokens
-    if not events or total is None:
-        return None
-    first, last = events[0].at_ns, events[-1].at_ns
-    in_first = sum(event.tokens or 1 for event in events if event.at_ns == first)
-    if total <= in_first or last <= first:
-        return None
-    return (last - first) / 1e6 / (total - in_first)
+def _choices(transcript: Transcript) -> list[_Arrivals]:
+    events: dict[int, list[TokenEvent]] = {}
+    for event in transcript.content.token_events:
+        events.setdefault(event.choice, []).append(event)
+    return [
+        _Arrivals(
+            sorted({event.at_ns for event in own}),
+            sum(event.tokens or 1 for event in own if event.at_ns == own[0].at_ns),
+        )
+        for own in events.values()
+    ]
+
+
+def _gaps_ms(choice: _Arrivals) -> list[float]:
+    return [(later - sooner) / 1e6 for sooner, later in pairwise(choice.instants_ns)]
 
 
 def _ms(begin_ns: int, end_ns: int | None) -> float | None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-TokenSource = Literal["usage", "token_ids", "events"]
+TokenSource = Literal["usage", "token_ids", "logprobs", "chunks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,23 +15,43 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """One token as an engine chose it, in nats, and the likeliest in its place with theirs, where told."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """One of the `n` answers to a request. `finish_reason` is the engine's own word, None without one."""
+    """One of the `n` answers to a request. `finish_reason` is the engine's own word, None without one.
+
+    `tokens` is how many the engine made for it, None where only all choices together were counted, or none.
+    `token_ids` and `logprobs` are those of every token, None where an engine does not tell.
+    """
 
     index: int
     text: str = ""
     reasoning: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
+    tokens: int | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEvent:
-    """One event with a non-empty content, reasoning or tool-call delta. `tokens`: None if nobody said."""
+    """One event with a non-empty content, reasoning or tool-call delta of one choice.
+
+    `tokens`: those made since the choice's event before, one held back included; None if nobody said.
+    """
 
     at_ns: int
     tokens: int | None
     visible: bool
+    choice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +59,10 @@ class Content:
     """What a reader made of an answer's bytes.
 
     `role_ns` is the first event of any kind, `last_ns` the last byte. `completion_tokens` counts over all
-    choices, as `token_source` says: the engine's usage, token ids in the events, or (a lower bound) the token
-    events. `finished`: the engine said of everything it began how it ended. `error`: what the engine, or the
-    parser, said went wrong. `opaque`: nobody here reads this protocol.
+    choices, as `token_source` says: the engine's usage, token ids or logprobs in the events, or (a lower
+    bound where several tokens come in one) the chunks that said something. `finished`: the engine said of
+    everything it began how it ended. `error`: what the engine, or the parser, said went wrong. `opaque`:
+    nobody here reads this protocol.
     """
 
     streamed: bool = False

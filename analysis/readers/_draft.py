@@ -1,46 +1,10 @@
 """What is known of an answer so far?  A draft that the dialect writes and that ends as `Content`."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from analysis.transcript import Choice, Content, TokenEvent, TokenSource, ToolCall
-
-
-@dataclass(slots=True)
-class _ToolDraft:
-    key: int | None
-    id: str | None
-    names: list[str] = field(default_factory=list)
-    arguments: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class ChoiceDraft:
-    """One choice being written."""
-
-    texts: list[str] = field(default_factory=list)
-    reasonings: list[str] = field(default_factory=list)
-    tools: list[_ToolDraft] = field(default_factory=list)
-    finish_reason: str | None = None
-
-    def tool(self, key: int | None, call_id: str | None, name: str | None, arguments: str | None) -> bool:
-        """Adds a fragment to the call of this index (and id, where ids contradict); True if it says more."""
-        if not (call_id or name or arguments):
-            return False
-        found = None
-        for call in reversed(self.tools):
-            if call.key == key and (not call_id or not call.id or call.id == call_id):
-                found = call
-                break
-        if found is None:
-            found = _ToolDraft(key, call_id)
-            self.tools.append(found)
-        if call_id and not found.id:
-            found.id = call_id
-        if name:
-            found.names.append(name)
-        if arguments:
-            found.arguments.append(arguments)
-        return bool(name or arguments)
+from analysis.readers._choice import ChoiceDraft
+from analysis.transcript import Content, TokenEvent, TokenSource
 
 
 class Draft:
@@ -52,33 +16,42 @@ class Draft:
         self.prompt_tokens: int | None = None
         self.cached_tokens: int | None = None
         self.ended = False  # set by protocols that have an explicit end of the whole answer
+        self.last_ended = 0  # the choice that was the last to end
         self._choices: dict[int, ChoiceDraft] = {}
         self._events: list[TokenEvent] = []
-        self._usage_tokens: int | None = None
-        self._id_tokens = 0
-        self._ids_complete = True
-        self._each_counted = True  # every token event so far came with a usage of its own
+        self._total: int | None = None
         self._error: str | None = None
 
     def choice(self, index: int) -> ChoiceDraft:
         """The choice with this index, begun if it is new."""
         found = self._choices.get(index)
         if found is None:
-            found = self._choices[index] = ChoiceDraft()
+            found = self._choices[index] = ChoiceDraft(index)
         return found
 
-    def token(self, at_ns: int, *, visible: bool, ids: int | None = None) -> None:
-        """A token event came, with `ids` token ids where the engine sends them."""
-        if ids:
-            self._id_tokens += ids
-        else:
-            self._ids_complete = False
-        self._events.append(TokenEvent(at_ns, ids or None, visible))
+    def token(self, choice: ChoiceDraft, at_ns: int, *, visible: bool) -> None:
+        """A token event of a choice came."""
+        self._events.append(TokenEvent(at_ns, choice.event(), visible, choice.index))
+
+    def finish(self, choice: ChoiceDraft, reason: str) -> None:
+        """A choice ended, as the engine says."""
+        choice.finish_reason = reason
+        self.last_ended = choice.index
 
     def usage(
-        self, at_ns: int, prompt: int | None, completion: int | None, cached: int | None, *, begun: int
+        self,
+        at_ns: int,
+        prompt: int | None,
+        completion: int | None,
+        cached: int | None,
+        *,
+        of: Sequence[int] = (),
     ) -> None:
-        """Usage came: the last counts. `begun` is what `events` was before the chunk that it came with."""
+        """Usage came, cumulative: the last counts. `of`: the choices it came with.
+
+        vLLM, SGLang and llama.cpp count, in a chunk of one choice, that choice alone; without a choice, or
+        with several, all of them.
+        """
         self.usage_ns = at_ns
         if prompt is not None:
             self.prompt_tokens = prompt
@@ -86,21 +59,23 @@ class Draft:
             self.cached_tokens = cached
         if completion is None:
             return
-        new = completion - (self._usage_tokens or 0)
-        if self._each_counted and len(self._events) == begun + 1:
-            event = self._events[-1]
-            if new > 0 and event.tokens is None:
-                self._events[-1] = TokenEvent(event.at_ns, new, event.visible)
-        self._usage_tokens = completion
+        if len(of) == 1:
+            self._counted(self.choice(of[0]), completion)
+            return
+        self._total = completion
+        if len(self._choices) == 1:
+            self._counted(next(iter(self._choices.values())), completion)
 
-    @property
-    def events(self) -> int:
-        """How many token events came."""
-        return len(self._events)
-
-    def uncounted(self) -> None:
-        """The last chunk had tokens and no usage: later differences of usage span several events."""
-        self._each_counted = False
+    def _counted(self, choice: ChoiceDraft, completion: int) -> None:
+        new = choice.counts(completion)
+        if new is None:
+            return
+        for place in range(len(self._events) - 1, -1, -1):
+            event = self._events[place]
+            if event.choice == choice.index:
+                if event.tokens is None:
+                    self._events[place] = replace(event, tokens=new)
+                return
 
     def fail(self, error: str) -> None:
         """Something went wrong; the first word stands."""
@@ -109,24 +84,10 @@ class Draft:
 
     def content(self, *, streamed: bool, last_ns: int | None) -> Content:
         """What the draft holds now."""
-        source: TokenSource | None = None
-        tokens: int | None = None
-        if self._usage_tokens is not None:
-            source, tokens = "usage", self._usage_tokens
-        elif self._id_tokens and self._ids_complete:
-            source, tokens = "token_ids", self._id_tokens
-        elif self._events:
-            source, tokens = "events", len(self._events)
-        choices = tuple(
-            Choice(
-                index=index,
-                text="".join(draft.texts),
-                reasoning="".join(draft.reasonings),
-                tool_calls=tuple(ToolCall("".join(t.names), "".join(t.arguments)) for t in draft.tools),
-                finish_reason=draft.finish_reason,
-            )
-            for index, draft in sorted(self._choices.items())
-        )
+        tokens, source, each = self._count()
+        drafts = [draft for _, draft in sorted(self._choices.items())]
+        alone = tokens if len(drafts) == 1 and source != "chunks" else None
+        choices = tuple(d.choice(alone if alone is not None else each.get(d.index)) for d in drafts)
         return Content(
             streamed=streamed,
             role_ns=self.role_ns,
@@ -141,3 +102,33 @@ class Draft:
             finished=self.ended or (bool(choices) and all(c.finish_reason is not None for c in choices)),
             error=self._error,
         )
+
+    def _count(self) -> tuple[int | None, TokenSource | None, dict[int, int]]:
+        """How many tokens, who says so, and those of each choice where that is known."""
+        told: list[tuple[TokenSource, Callable[[ChoiceDraft], int | None]]] = [
+            ("usage", lambda choice: choice.usage_tokens),
+            ("token_ids", lambda choice: choice.by_ids),
+            ("logprobs", lambda choice: choice.by_logprobs),
+        ]
+        each: dict[int, int] = {}
+        tokens: int | None = self._total
+        source: TokenSource | None = None if tokens is None else "usage"
+        for name, count in told:
+            found = {index: count(choice) for index, choice in self._choices.items()}
+            known = {index: n for index, n in found.items() if n is not None}
+            if tokens is None and name == "usage" and len(known) == 1 < len(found):
+                tokens, source = self._single_total(known)
+            if known and len(known) == len(found) and any(known.values()):
+                each = each or known
+                if tokens is None:
+                    tokens, source = sum(known.values()), name
+        if tokens is None and self._events:
+            tokens, source = len(self._events), "chunks"
+        return tokens, source, each
+
+    def _single_total(self, known: dict[int, int]) -> tuple[int | None, TokenSource | None]:
+        """A count that came with one choice, the last to end, is of all: who counts each says so at each."""
+        ended = all(choice.finish_reason is not None for choice in self._choices.values())
+        if ended and self.last_ended in known:
+            return known[self.last_ended], "usage"
+        return None, None

@@ -1,10 +1,13 @@
-"""The shapes that OpenAI-like answers share: usage, errors, tool calls, token ids."""
+"""The shapes that OpenAI-like answers share: chunks of choices, usage, errors, tool calls, logprobs."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from analysis.readers._choice import ChoiceDraft
 from analysis.readers._draft import Draft
+from analysis.readers._logprobs import logprobs_of
 
 
 class Details(msgspec.Struct):
@@ -22,7 +25,7 @@ class Usage(msgspec.Struct):
 
 
 class Timings(msgspec.Struct):
-    """llama.cpp's own counts, which come even where no usage was asked for."""
+    """llama.cpp's own counts, of one choice, which come even where no usage was asked for."""
 
     cache_n: int | None = None
     prompt_n: int | None = None
@@ -44,6 +47,92 @@ class Tool(msgspec.Struct):
     function: Function | None = None
 
 
+class Message(msgspec.Struct):
+    """A chat message, or what is new of it."""
+
+    content: Any = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    tool_calls: list[Tool] | None = None
+
+
+class Part(msgspec.Struct):
+    """One choice in a chunk, whichever of the protocols."""
+
+    index: int | None = None
+    delta: Message | None = None
+    message: Message | None = None
+    text: Any = None
+    finish_reason: Any = None
+    token_ids: list[int] | None = None
+    logprobs: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class Chunk(msgspec.Struct):
+    """One event of a stream, or an answer in one piece."""
+
+    choices: list[Part] | None = None
+    usage: Usage | None = None
+    timings: Timings | None = None
+    error: Any = None
+    object: str | None = None
+    message: Any = None
+
+
+# Writes what a part says into its choice: whether there was a thought, and whether anything else.
+Say = Callable[[Part, ChoiceDraft], tuple[bool, bool]]
+
+_chunks = msgspec.json.Decoder(Chunk | None)
+
+
+class ChunkDialect:
+    """Reads the answers whose events are chunks of choices; `say` is what differs between them."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+
+    def event(self, payload: bytes, at_ns: int, draft: Draft) -> None:
+        self._take(payload, at_ns, draft, live=True)
+
+    def body(self, payload: bytes, at_ns: int, draft: Draft) -> None:
+        self._take(payload, at_ns, draft, live=False)
+
+    def _take(self, payload: bytes, at_ns: int, draft: Draft, *, live: bool) -> None:
+        chunk = _chunks.decode(payload)
+        if chunk is None:
+            return  # llama.cpp sends `null` first when n > 1
+        if chunk.error is not None:
+            draft.fail(complaint(chunk.error))
+        elif chunk.object == "error":
+            draft.fail(words(chunk.message))
+        of = []
+        for number, part in enumerate(chunk.choices or ()):
+            choice = draft.choice(part.index if part.index is not None else number)
+            of.append(choice.index)
+            choice.told(part.token_ids, logprobs_of(part.logprobs))
+            thought, said = self._say(part, choice)
+            if live and (thought or said):
+                draft.token(choice, at_ns, visible=said)
+            if (why := reason(part.finish_reason)) is not None:
+                draft.finish(choice, why)
+        _take_usage(draft, at_ns, of, chunk.usage, chunk.timings)
+
+
+def _take_usage(
+    draft: Draft, at_ns: int, of: list[int], usage: Usage | None, timings: Timings | None
+) -> None:
+    """Books the counts that came with a chunk. llama.cpp's are of one choice, the one that has just ended."""
+    own = of if of or timings is None else [draft.last_ended]
+    if usage is not None:
+        details = usage.prompt_tokens_details
+        cached = details.cached_tokens if details is not None else None
+        draft.usage(at_ns, usage.prompt_tokens, usage.completion_tokens, cached, of=own)
+    elif timings is not None and timings.predicted_n is not None:
+        prompt = None if timings.prompt_n is None else timings.prompt_n + (timings.cache_n or 0)
+        draft.usage(at_ns, prompt, timings.predicted_n, timings.cache_n, of=own)
+
+
 def words(value: Any) -> str:
     """The text of a field that is a string, null, or (in some engines) a JSON value."""
     if isinstance(value, str):
@@ -56,19 +145,6 @@ def reason(value: Any) -> str | None:
     if isinstance(value, dict):
         value = value.get("type")
     return value if isinstance(value, str) and value else None
-
-
-def take_usage(draft: Draft, at_ns: int, begun: int, usage: Usage | None, timings: Timings | None) -> None:
-    """Books the counts that came with a chunk; `begun` is the number of token events before that chunk."""
-    if usage is not None:
-        details = usage.prompt_tokens_details
-        cached = details.cached_tokens if details is not None else None
-        draft.usage(at_ns, usage.prompt_tokens, usage.completion_tokens, cached, begun=begun)
-    elif timings is not None and timings.predicted_n is not None:
-        prompt = None if timings.prompt_n is None else timings.prompt_n + (timings.cache_n or 0)
-        draft.usage(at_ns, prompt, timings.predicted_n, timings.cache_n, begun=begun)
-    elif draft.events > begun:
-        draft.uncounted()
 
 
 def complaint(error: Any) -> str:

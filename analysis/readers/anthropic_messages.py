@@ -79,7 +79,7 @@ class AnthropicMessages:
             if thought:
                 choice.reasonings.append(thought)
             if said or thought or called:
-                draft.token(at_ns, visible=bool(said or called))
+                draft.token(choice, at_ns, visible=bool(said or called))
         elif kind == "message_delta":
             if event.delta is not None and event.delta.stop_reason:
                 choice.finish_reason = event.delta.stop_reason
@@ -108,7 +108,7 @@ class AnthropicMessages:
         prompt = usage.input_tokens
         if prompt is not None:
             prompt += (cached or 0) + (usage.cache_creation_input_tokens or 0)
-        draft.usage(at_ns, prompt, usage.output_tokens, cached, begun=draft.events)
+        draft.usage(at_ns, prompt, usage.output_tokens, cached)
 
 
 def _tool(block: _Block) -> bool:

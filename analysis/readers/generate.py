@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 
+from analysis.readers._choice import ChoiceDraft
 from analysis.readers._draft import Draft
 from analysis.readers._openai import complaint, reason, words
 from analysis.readers._reader import JsonReader, Reader
+from analysis.transcript import TokenLogprob
 
 PATHS = ("/generate", "/generate_stream")
 
@@ -22,6 +24,7 @@ class _Meta(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cached_tokens: int | None = None
+    output_token_logprobs: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Details(msgspec.Struct):
@@ -30,13 +33,16 @@ class _Details(msgspec.Struct):
 
 
 class _Token(msgspec.Struct):
+    id: int | None = None
     text: str | None = None
     special: bool | None = None
+    logprob: float | None = None
 
 
 class _Chunk(msgspec.Struct):
     index: int | None = None
     text: str | None = None
+    output_ids: list[int] | None = None
     meta_info: _Meta | None = None
     token: _Token | None = None
     generated_text: str | None = None
@@ -45,6 +51,7 @@ class _Chunk(msgspec.Struct):
 
 
 _chunks = msgspec.json.Decoder(_Chunk | list[_Chunk])
+_logprobs = msgspec.json.Decoder(list[tuple[float, int, str | None]])
 
 
 class Generate:
@@ -52,7 +59,6 @@ class Generate:
 
     def __init__(self) -> None:
         self._seen: dict[int, str] = {}
-        self._counts: dict[int, int] = {}
 
     def event(self, payload: bytes, at_ns: int, draft: Draft) -> None:
         self._take(payload, at_ns, draft, live=True)
@@ -66,43 +72,68 @@ class Generate:
             if chunk.error is not None:
                 draft.fail(complaint(chunk.error))
                 continue
-            index = chunk.index if chunk.index is not None else number
-            begun = draft.events
-            self._text(chunk, index, at_ns, draft, live=live)
-            self._end(chunk, index, at_ns, draft, begun)
+            choice = draft.choice(chunk.index if chunk.index is not None else number)
+            _tokens(chunk, choice)
+            said = self._said(chunk, choice.index)
+            if said:
+                choice.texts.append(said)
+                if live:
+                    draft.token(choice, at_ns, visible=True)
+            _end(chunk, choice, at_ns, draft)
 
-    def _text(self, chunk: _Chunk, index: int, at_ns: int, draft: Draft, *, live: bool) -> None:
-        choice = draft.choice(index)
+    def _said(self, chunk: _Chunk, index: int) -> str:
+        """The text that is new."""
         if chunk.token is not None:
-            said = "" if chunk.token.special else words(chunk.token.text)
-        elif chunk.text is not None:
-            seen = self._seen.get(index, "")
-            # An engine told to stream increments sends them alone: what does not continue the text is new.
-            said = chunk.text[len(seen) :] if chunk.text.startswith(seen) else chunk.text
-            self._seen[index] = seen + said
-        else:
-            said = words(chunk.generated_text)
-        if said:
-            choice.texts.append(said)
-            if live:
-                draft.token(at_ns, visible=True)
+            return "" if chunk.token.special else words(chunk.token.text)
+        if chunk.text is None:
+            return words(chunk.generated_text)
+        seen = self._seen.get(index, "")
+        # An engine told to stream increments sends them alone: what does not continue the text is new.
+        repeats = chunk.text.startswith(seen) and not _increments(chunk)
+        said = chunk.text[len(seen) :] if repeats else chunk.text
+        self._seen[index] = seen + said
+        return said
 
-    def _end(self, chunk: _Chunk, index: int, at_ns: int, draft: Draft, begun: int) -> None:
-        choice = draft.choice(index)
-        meta, details = chunk.meta_info, chunk.details
-        if meta is not None:
-            choice.finish_reason = reason(meta.finish_reason) or choice.finish_reason
-            if meta.completion_tokens is not None:
-                self._counts[index] = meta.completion_tokens
-                total = sum(self._counts.values())
-                draft.usage(at_ns, meta.prompt_tokens, total, meta.cached_tokens, begun=begun)
-        if details is not None:
-            choice.finish_reason = details.finish_reason or choice.finish_reason
-            if details.generated_tokens is not None:
-                draft.uncounted()
-                draft.usage(at_ns, None, details.generated_tokens, None, begun=begun)
-        elif chunk.generated_text is not None:
-            choice.finish_reason = choice.finish_reason or "stop"
+
+def _increments(chunk: _Chunk) -> bool:
+    """Whether SGLang says that these are not all tokens so far."""
+    if chunk.meta_info is None or chunk.meta_info.completion_tokens is None or chunk.output_ids is None:
+        return False
+    return len(chunk.output_ids) < chunk.meta_info.completion_tokens
+
+
+def _tokens(chunk: _Chunk, choice: ChoiceDraft) -> None:
+    if (token := chunk.token) is not None:
+        name, logprob = words(token.text), token.logprob
+        choice.told(
+            None if token.id is None else [token.id],
+            None if logprob is None else [TokenLogprob(name, logprob)],
+        )
+        return
+    ids, seen = chunk.output_ids or [], len(choice.ids)
+    new = ids[seen:] if ids[:seen] == choice.ids and not _increments(chunk) else ids
+    choice.told(new, None)
+    if new and chunk.meta_info is not None and len(chunk.meta_info.output_token_logprobs) > len(b"null"):
+        try:
+            found = _logprobs.decode(chunk.meta_info.output_token_logprobs)
+        except msgspec.MsgspecError:
+            return
+        choice.told(None, [TokenLogprob(str(name), value) for value, name, _ in found[-len(new) :]])
+
+
+def _end(chunk: _Chunk, choice: ChoiceDraft, at_ns: int, draft: Draft) -> None:
+    meta, details = chunk.meta_info, chunk.details
+    if meta is not None:
+        if (why := reason(meta.finish_reason)) is not None:
+            draft.finish(choice, why)
+        draft.usage(at_ns, meta.prompt_tokens, meta.completion_tokens, meta.cached_tokens, of=[choice.index])
+    if details is not None:
+        if details.finish_reason:
+            draft.finish(choice, details.finish_reason)
+        if details.generated_tokens is not None:
+            draft.usage(at_ns, None, details.generated_tokens, None, of=[choice.index])
+    elif chunk.generated_text is not None and choice.finish_reason is None:
+        draft.finish(choice, "stop")
 
 
 def build(_params: Params) -> Reader:

@@ -20,6 +20,7 @@ class Params:
 class _Chunk(msgspec.Struct):
     index: int | None = None
     content: Any = None
+    tokens: list[int] | None = None
     stop: bool | None = None
     stop_type: str | None = None
     tokens_predicted: int | None = None
@@ -43,23 +44,24 @@ class LlamacppCompletion:
     def _take(self, payload: bytes, at_ns: int, draft: Draft, *, live: bool) -> None:
         read = _chunks.decode(payload)
         chunks = read if isinstance(read, list) else [read]
-        begun = draft.events
         for number, chunk in enumerate(chunks):
             if chunk.error is not None:
                 draft.fail(complaint(chunk.error))
                 continue
             choice = draft.choice(chunk.index if chunk.index is not None else number)
             said = words(chunk.content)
+            # While the prompt is computed there is an event for each part of it, with a 0 for a token.
+            choice.told(chunk.tokens if chunk.tokens_predicted != 0 else None, None)
             if said:
                 choice.texts.append(said)
                 if live:
-                    draft.token(at_ns, visible=True)
+                    draft.token(choice, at_ns, visible=True)
             if chunk.stop:
-                choice.finish_reason = chunk.stop_type or "stop"
-        if len(chunks) == 1 and chunks[0].tokens_predicted is not None:
-            timings = chunks[0].timings
-            cached = timings.cache_n if timings is not None else None
-            draft.usage(at_ns, chunks[0].tokens_evaluated, chunks[0].tokens_predicted, cached, begun=begun)
+                draft.finish(choice, chunk.stop_type or "stop")
+            if chunk.tokens_predicted is not None:
+                cached = chunk.timings.cache_n if chunk.timings is not None else None
+                prompt = chunk.tokens_evaluated if len(chunks) == 1 else None
+                draft.usage(at_ns, prompt, chunk.tokens_predicted, cached, of=[choice.index])
 
 
 def build(_params: Params) -> Reader:

@@ -1,12 +1,9 @@
 """How do text completions answer?  OpenAI's /v1/completions."""
 
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
-from analysis.readers._draft import Draft
-from analysis.readers._openai import Timings, Usage, complaint, reason, take_usage, words
+from analysis.readers._choice import ChoiceDraft
+from analysis.readers._openai import ChunkDialect, Part, words
 from analysis.readers._reader import JsonReader, Reader
 
 PATHS = ("/v1/completions",)
@@ -17,55 +14,14 @@ class Params:
     """Nothing to set."""
 
 
-class _Choice(msgspec.Struct):
-    index: int | None = None
-    text: Any = None
-    finish_reason: Any = None
-    token_ids: list[int] | None = None
-
-
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] | None = None
-    usage: Usage | None = None
-    timings: Timings | None = None
-    error: Any = None
-    object: str | None = None
-    message: Any = None
-
-
-_chunks = msgspec.json.Decoder(_Chunk | None)
-
-
-class OpenaiCompletions:
+def say(part: Part, choice: ChoiceDraft) -> tuple[bool, bool]:
     """Chunks of `text_completion`, or one of them in one piece."""
-
-    def event(self, payload: bytes, at_ns: int, draft: Draft) -> None:
-        self._take(payload, at_ns, draft, live=True)
-
-    def body(self, payload: bytes, at_ns: int, draft: Draft) -> None:
-        self._take(payload, at_ns, draft, live=False)
-
-    def _take(self, payload: bytes, at_ns: int, draft: Draft, *, live: bool) -> None:
-        chunk = _chunks.decode(payload)
-        if chunk is None:
-            return
-        if chunk.error is not None:
-            draft.fail(complaint(chunk.error))
-        elif chunk.object == "error":
-            draft.fail(words(chunk.message))
-        begun = draft.events
-        for number, part in enumerate(chunk.choices or ()):
-            choice = draft.choice(part.index if part.index is not None else number)
-            said = words(part.text)
-            if said:
-                choice.texts.append(said)
-                if live:
-                    ids = None if part.token_ids is None else len(part.token_ids)
-                    draft.token(at_ns, visible=True, ids=ids)
-            choice.finish_reason = reason(part.finish_reason) or choice.finish_reason
-        take_usage(draft, at_ns, begun, chunk.usage, chunk.timings)
+    said = words(part.text)
+    if said:
+        choice.texts.append(said)
+    return False, bool(said)
 
 
 def build(_params: Params) -> Reader:
     """A reader for one answer."""
-    return JsonReader(OpenaiCompletions())
+    return JsonReader(ChunkDialect(say))

@@ -83,16 +83,18 @@ class OpenaiResponses:
                 visible = kind in _TEXT
                 choice = draft.choice(0)
                 (choice.texts if visible else choice.reasonings).append(said)
-                draft.token(at_ns, visible=visible)
+                draft.token(choice, at_ns, visible=visible)
         elif kind in _ARGUMENTS:
-            if draft.choice(0).tool(event.output_index, event.item_id, None, words(event.delta)):
-                draft.token(at_ns, visible=True)
+            choice = draft.choice(0)
+            if choice.tool(event.output_index, event.item_id, None, words(event.delta)):
+                draft.token(choice, at_ns, visible=True)
         elif kind == "response.output_item.added":
             item = event.item
             if item is None or not (item.type or "").endswith("_call"):
                 return
-            if draft.choice(0).tool(event.output_index, item.id, item.name, None):
-                draft.token(at_ns, visible=True)
+            choice = draft.choice(0)
+            if choice.tool(event.output_index, item.id, item.name, None):
+                draft.token(choice, at_ns, visible=True)
         elif kind in _ENDS:
             if event.response is not None:
                 self._close(event.response, at_ns, draft, status=kind.removeprefix("response."))
@@ -120,7 +122,7 @@ class OpenaiResponses:
         if usage is not None:
             details = usage.input_tokens_details
             cached = details.cached_tokens if details is not None else None
-            draft.usage(at_ns, usage.input_tokens, usage.output_tokens, cached, begun=draft.events)
+            draft.usage(at_ns, usage.input_tokens, usage.output_tokens, cached)
         # vLLM ends an answer that ran out of tokens with response.completed and the status "incomplete".
         reported = response.status if response.status in ("completed", "incomplete") else status
         why = response.incomplete_details.reason if response.incomplete_details is not None else None

@@ -40,17 +40,17 @@ def read(path: str, reads: list[tuple[int, bytes]]) -> Content:
 
 
 CAPTURED = (
-    Captured("vllm/chat_stream.sse", CHAT, ("async limit'): symbrescale da",), ("length",), 6, 6, "events"),
+    Captured("vllm/chat_stream.sse", CHAT, ("async limit'): symbrescale da",), ("length",), 6, 6, "chunks"),
     Captured(
         "vllm/chat_stream_usage.sse", CHAT, ("async limit'): symbrescale da",), ("length",), 6, 6, "usage", 21
     ),
     Captured("vllm/chat_stream_contusage.sse", CHAT, ("async limit'):",), ("length",), 3, 3, "usage", 21),
     Captured("vllm/chat_stream_token_ids.sse", CHAT, ("async limit'):",), ("length",), 3, 3, "token_ids"),
     Captured(
-        "vllm/chat_n2_stream.sse", CHAT, (" short tzinfo", "\ufffd return"), ("length",) * 2, 3, 3, "events"
+        "vllm/chat_n2_stream.sse", CHAT, (" short tzinfo", "\ufffd return"), ("length",) * 2, 3, 3, "chunks"
     ),
     Captured(
-        "vllm/completion_multi_stream.sse", COMPLETIONS, ("UNSETfn", "././"), ("length",) * 2, 4, 4, "events"
+        "vllm/completion_multi_stream.sse", COMPLETIONS, ("UNSETfn", "././"), ("length",) * 2, 4, 4, "chunks"
     ),
     Captured(
         "vllm/completion_stream.sse",
@@ -86,7 +86,7 @@ CAPTURED = (
         140,
         128,
     ),
-    Captured("vllm_opts/tools_named_stream.sse", CHAT, ("",), ("length",), 11, 11, "events"),
+    Captured("vllm_opts/tools_named_stream.sse", CHAT, ("",), ("length",), 11, 11, "chunks"),
     Captured("vllm_opts/bad_regex_stream.sse", CHAT, (), (), 0, None, None),
     Captured(
         "llamacpp/chat_stream_usage.sse",
@@ -105,7 +105,7 @@ CAPTURED = (
         ("-to-one", "-one-two"),
         ("length",) * 2,
         8,
-        4,
+        8,
         "usage",
         1,
         0,
@@ -126,7 +126,7 @@ CAPTURED = (
         4,
     ),
     Captured("sglang/chat_stream_contusage.sse", CHAT, ("async limit'):",), ("length",), 3, 3, "usage", 21),
-    Captured("sglang/chat_stream.sse", CHAT, ("async limit'): symbrescale da",), ("length",), 4, 4, "events"),
+    Captured("sglang/chat_stream.sse", CHAT, ("async limit'): symbrescale da",), ("length",), 4, 4, "chunks"),
     Captured(
         "sglang/generate_stream.sse", "/generate", (" break / break",), ("length",), 3, 3, "usage", 3, 2
     ),
@@ -187,6 +187,87 @@ CAPTURED = (
         25,
     ),
     Captured("sglang/generate.body", "/generate", ("UNSETfncauseUNSET",), ("length",), 0, 4, "usage", 2, 1),
+    Captured(
+        "dynamo/chat_stream_contusage.sse", CHAT, (" Pythonfiles mark",), ("length",), 3, 3, "usage", 21, 16
+    ),
+    Captured(
+        "dynamo/chat_tools.sse",
+        CHAT,
+        (
+            "zone whencephhour wherepythonsupportedparsergumentast Wetilcharrawelpolation"
+            " runam '%Preonly exponentARikePre hourceback map lasttrace",
+        ),
+        ("length",),
+        1,
+        1,
+        "chunks",
+    ),
+    Captured(
+        "dynamo/completion_multi_stream.sse",
+        COMPLETIONS,
+        ("constvo", " classesthe"),
+        ("length",) * 2,
+        4,
+        4,
+        "chunks",
+    ),
+    Captured(
+        "dynamo/messages_stream.sse", MESSAGES, ("usepectedgistr",), ("max_tokens",), 3, 3, "usage", 21, 16
+    ),
+    Captured(
+        "dynamo/responses_stream.sse",
+        RESPONSES,
+        ("aturecorht",),
+        ("max_output_tokens",),
+        3,
+        3,
+        "usage",
+        14,
+        0,
+    ),
+    Captured("llamacpp/chat_stream_logprobs.sse", CHAT, ("I'm here",), ("length",), 3, 3, "usage", 37, 36),
+    Captured(
+        "llamacpp/completion.body",
+        COMPLETIONS,
+        (" Paris.\n\nThe United States has",),
+        ("length",),
+        0,
+        8,
+        "usage",
+        5,
+        0,
+    ),
+    Captured(
+        "llamacpp/completion_stream.sse",
+        COMPLETIONS,
+        (" Paris.\n\nThe United",),
+        ("length",),
+        6,
+        6,
+        "usage",
+        5,
+        4,
+    ),
+    Captured("sglang/chat_n2_stream.sse", CHAT, ("ling '%", " msg--"), ("length",) * 2, 4, 4, "chunks"),
+    Captured("sglang/chat_stream_logprobs.sse", CHAT, ("async limit",), ("length",), 2, 2, "logprobs"),
+    Captured(
+        "sglang/completion_tokens_prompt.body", COMPLETIONS, (" pad values",), ("length",), 0, 2, "usage", 4
+    ),
+    Captured(
+        "sglang/messages_stream.sse",
+        MESSAGES,
+        (" messagescript actions",),
+        ("max_tokens",),
+        3,
+        3,
+        "usage",
+        21,
+    ),
+    Captured(
+        "tfserve/responses.sse", RESPONSES, ("deepcopy Rpected failed",), ("completed",), 4, 4, "usage", 11, 0
+    ),
+    Captured("vllm/chat_stream_logprobs.sse", CHAT, ("async limit",), ("length",), 2, 2, "logprobs"),
+    Captured("vllm/chat_token_ids.body", CHAT, ("async limit'):",), ("length",), 0, 3, "usage", 21),
     Captured("vllm/err_toolong.body", CHAT, (), (), 0, None, None),
     Captured("sglang/err_temp.body", CHAT, (), (), 0, None, None),
 )

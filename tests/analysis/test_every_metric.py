@@ -28,7 +28,7 @@ CONTENTS = st.builds(
     lambda choices, tokens, source: Content(choices=choices, completion_tokens=tokens, token_source=source),
     CHOICES,
     st.sampled_from([None, 0, 1, 7, 300]),
-    st.sampled_from(["usage", "events"]),
+    st.sampled_from(["usage", "chunks"]),
 )
 
 
@@ -85,5 +85,5 @@ def test_tool_arguments_are_compared_as_json_values() -> None:
 
 def test_lengths_counted_in_different_ways_are_not_compared() -> None:
     usage = Content(completion_tokens=10, token_source="usage")
-    events = Content(completion_tokens=10, token_source="events")
+    events = Content(completion_tokens=10, token_source="chunks")
     assert METRICS["length_ratio"].score(usage, events) is None

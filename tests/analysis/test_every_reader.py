@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.readers._choose import reader_of
 from analysis.transcript import Content
-from tests.analysis.engines import CAPTURED, CHAT, COMPLETIONS, MESSAGES, RESPONSES, Captured, read
+from tests.analysis.engines import CAPTURED, CHAT, COMPLETIONS, FIXTURES, MESSAGES, RESPONSES, Captured, read
 
 PATHS = [CHAT, COMPLETIONS, RESPONSES, MESSAGES, "/completion", "/generate", "/v1/embeddings"]
 captured = pytest.mark.parametrize("answer", CAPTURED, ids=lambda answer: answer.file)
@@ -124,6 +124,10 @@ def test_json_of_any_shape_never_raises(path: str, value: object, kind: str) -> 
         reader.end(2)
 
 
+def texts(content: Content) -> dict[int, str]:
+    return {choice.index: choice.text for choice in content.choices}
+
+
 @captured
 @settings(max_examples=10, deadline=None)
 @given(data=st.data())
@@ -132,11 +136,34 @@ def test_a_stream_that_stops_short_of_its_end_is_not_finished_or_lost_nothing(
 ) -> None:
     raw = answer.raw
     kept = data.draw(st.integers(0, len(raw)))
-    content, whole = read(answer.path, [(1, raw[:kept])]), read(answer.path, [(1, raw)])
+    content = read(answer.path, [(1, raw[:kept])])
+    whole_texts = texts(read(answer.path, [(1, raw)])).items()
     if content.finished:
-        assert [c.text for c in content.choices] == [c.text for c in whole.choices][: len(content.choices)]
-    for short, full in zip(content.choices, whole.choices, strict=False):
-        assert full.text.startswith(short.text)
+        assert all(choice in whole_texts for choice in texts(content).items())
+    for index, short in texts(content).items():
+        assert dict(whole_texts)[index].startswith(short)
+
+
+@pytest.mark.parametrize(("file", "path"), [("embed", "/v1/embeddings"), ("rerank", "/v1/rerank")])
+def test_an_answer_without_tokens_has_an_end_and_no_more(file: str, path: str) -> None:
+    raw = (FIXTURES / f"vllm_embed/{file}.body").read_bytes()
+    content = read(path, [(5, raw[:9]), (7, raw[9:])])
+    assert (content.opaque, content.finished, content.last_ns) == (True, True, 7)
+    assert (content.token_events, content.completion_tokens, content.error) == ((), None, None)
+
+
+def test_increments_of_sglang_are_told_from_the_whole_repeated() -> None:
+    def said(text: str, ids: list[int], tokens: int) -> bytes:
+        meta = {"completion_tokens": tokens, "finish_reason": None}
+        return b"data: " + json.dumps({"text": text, "output_ids": ids, "meta_info": meta}).encode() + b"\n\n"
+
+    repeated = said("a", [5], 1) + said("aa", [5, 5], 2) + said("aab", [5, 5, 6], 3)
+    increments = said("a", [5], 1) + said("a", [5], 2) + said("b", [6], 3)
+    for raw in (repeated, increments):
+        content = read("/generate", [(1, raw)])
+        assert content.choices[0].text == "aab"
+        assert content.choices[0].token_ids == (5, 5, 6)
+        assert [event.tokens for event in content.token_events] == [1, 1, 1]
 
 
 def test_a_query_or_a_slash_does_not_change_the_protocol() -> None:

@@ -83,8 +83,8 @@ STYLES: dict[str, tuple[list[Any], tuple[int | None, int, int | None, str]]] = {
         + [FINISH],
         (None, 7, None, "token_ids"),
     ),
-    "an empty object": ([*TOKENS, FINISH, {"choices": [], "usage": {}}], (None, 7, None, "events")),
-    "never": ([*TOKENS, FINISH], (None, 7, None, "events")),
+    "an empty object": ([*TOKENS, FINISH, {"choices": [], "usage": {}}], (None, 7, None, "chunks")),
+    "never": ([*TOKENS, FINISH], (None, 7, None, "chunks")),
 }
 ended = pytest.mark.parametrize("done", [True, False], ids=["with [DONE]", "without"])
 
