@@ -158,16 +158,19 @@ class Router:
     ) -> dict[int, int]:
         """Count what can be loaded from lower tiers by as much as loading was seen to save of computing.
 
-        Bytes that count so, by engine; without those that were sent the like just now, of which that speaks.
+        Bytes that count so, by engine; without those that were sent more of it just now, of which that speaks.
         """
         credited: dict[int, int] = {}
         for engine in engines:
             id = engine.id
-            if id not in below or id not in known or cached[id] > known[id] + 1:
+            if id not in below or id not in known:
                 continue
             host, store = below[id]
             rates = engine.rates
             credit = 0 if rates is None else int(rates.host_credit * host + rates.store_credit * store)
+            # What is known ends with a block, what was sent with a message: a little more is no more.
+            if cached[id] > known[id] + max(1, credit):
+                continue
             credited[id] = credit
             # One byte where nothing is saved: it breaks ties, and what comes of it is learned from.
             cached[id] = known[id] + max(1, credit)

@@ -13,7 +13,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _RESTS_ON = (
     "bench/routing/asks.py", "bench/routing/engine.py", "bench/routing/measures.py",
     "bench/routing/traces.py", "bench/routing/world.py",
-    "emulator/scheduler.py", "emulator/kv_cache.py", "emulator/pace.py",
+    "emulator/scheduler.py", "emulator/kv_cache.py", "emulator/host_tier.py", "emulator/pace.py",
     "routing/policies/least_load.py",
 )  # fmt: skip
 

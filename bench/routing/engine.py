@@ -40,7 +40,12 @@ class Engine:
         ended: Callable[[Answer, int], None],
     ) -> None:
         self.params = params
-        self.cache = KvCache(params.num_blocks, params.block_size, prefix_caching=params.prefix_caching)
+        self.cache = KvCache(
+            params.num_blocks,
+            params.block_size,
+            host_blocks=params.host_blocks,
+            prefix_caching=params.prefix_caching,
+        )
         self._pace = Pace(params, rng)
         self.scheduler: Scheduler[Answer] = Scheduler(params, self.cache, self._pace)
         self._wake, self._began, self._ended = wake, began, ended

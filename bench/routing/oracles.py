@@ -23,7 +23,7 @@ class Pooled:
     def __init__(self, chooser: Chooser, setting: Setting) -> None:
         self._chooser = chooser
         self._size = setting.block_size
-        self._most = setting.engines * (setting.kv_tokens // setting.block_size)
+        self._most = setting.engines * ((setting.kv_tokens + setting.host_tokens) // setting.block_size)
         self._blocks: OrderedDict[int, None] = OrderedDict()
         self.held: list[int] = []  # tokens, by request in order of arrival
 
@@ -105,17 +105,24 @@ class Clairvoyant:
     def _harm_s(self, n: int, ask: Ask, now_ns: int) -> tuple[bool, float]:
         engine, setting = self._engines[n], self._setting
         params, scheduler = engine.params, engine.scheduler
-        ahead, batch, waiters = 0, 0, 0
+        load = params.ms_per_loaded_token / params.ms_per_prefill_token  # a token's loading, as computed ones
+        ahead, batch, waiters = 0.0, 0, 0
         for one in scheduler.sequences():
             left = one.prompt_tokens - one.computed
             if left > 0:
                 waiters += 1
-                ahead += left if one.computed else left - self._held(n, one.lease.chain, one.prompt_tokens)
+                if one.computed:
+                    loads = max(0, one.load_until - one.computed)
+                    ahead += left - loads + load * loads
+                else:
+                    held, loads = self._held(n, one.lease.chain, one.prompt_tokens)
+                    ahead += left - held - loads + load * loads
             batch += 1
-        uncached = ask.prompt_tokens - self._held(n, ask.blocks, ask.prompt_tokens)
+        held, loads = self._held(n, ask.blocks, ask.prompt_tokens)
+        uncached = ask.prompt_tokens - held - loads + load * loads
         per_token_s = params.ms_per_prefill_token / params.speed / 1e3
         step_s = (params.base_ms + params.ms_per_seq * batch) / params.speed / 1e3
-        steps = 1 + (ahead + uncached) // params.max_num_batched_tokens
+        steps = 1 + int(ahead + uncached) // params.max_num_batched_tokens
         begun_s = max(0, engine.due_ns - now_ns) / 1e9 if engine.stepping else 0.0
         first_s = begun_s + (ahead + uncached) * per_token_s + steps * step_s + self._room_s(n, ask, step_s)
         more_s = params.ms_per_seq / params.speed / 1e3 * ask.output_tokens
@@ -123,14 +130,16 @@ class Clairvoyant:
         harm_s = (waiters + 1) * uncached * per_token_s + 0.1 * (batch * more_s + ask.output_tokens * step_s)
         return first_s > setting.ttft_objective_s(ask.prompt_tokens), first_s + harm_s
 
-    def _held(self, n: int, blocks: Sequence[int], prompt_tokens: int) -> int:
-        """Tokens that will be in the engine's cache once all that is there has been computed."""
+    def _held(self, n: int, blocks: Sequence[int], prompt_tokens: int) -> tuple[int, int]:
+        """Tokens that will be in the engine's cache once all that is there has been computed, and how many
+        behind them can be loaded."""
         cache, coming, count = self._engines[n].cache, self._coming[n], 0
-        for block in blocks[: (prompt_tokens - 1) // cache.block_size]:
+        chain = blocks[: (prompt_tokens - 1) // cache.block_size]
+        for block in chain:
             if not cache.has(block) and block not in coming:
                 break
             count += 1
-        return count * cache.block_size
+        return count * cache.block_size, sum(cache.reach(chain[count:])) * cache.block_size
 
     def _room_s(self, n: int, ask: Ask, step_s: float) -> float:
         """How long until the engine has blocks for it, while answers end and give theirs back."""

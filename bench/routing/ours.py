@@ -9,6 +9,7 @@ from bench.routing.asks import Ask
 from bench.routing.engine import Answer
 from bench.routing.engine import Engine as Emulated
 from bench.routing.setting import Setting
+from bench.routing.told import Told
 from bench.routing.world import Sent
 from gateway.fleet import Engine, Fleet, Fleets
 from gateway.loads import LoadTable
@@ -28,7 +29,8 @@ GIE_NS = 50_000_000  # as GIE's endpoint picker has it
 class Ours:
     """`setting.workers` workers that share a load table; requests come to them at random.
 
-    Every `report_ns` the engines tell their queue and cache usage.
+    Every `report_ns` the engines tell their queue and cache usage. `reading`, where they tell of their blocks
+    too: how that is taken (`told`).
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Ours:
         seed: int,
         emulated: Sequence[Emulated],
         report_ns: int = PROBE_NS,
+        reading: str | None = None,
     ) -> None:
         self._rng = Random(f"workers {seed}")
         self._emulated = emulated
@@ -49,10 +52,12 @@ class Ours:
             )
         specs = tuple(EngineSpec(n, f"http://engine-{n}", kind="vllm") for n in range(setting.engines))
         spec = FleetSpec("m", ("m",), True, specs)
+        self._told = None if reading is None else Told(emulated, reading)
         self._workers: list[tuple[Fleets, Fleet]] = []
         for worker in range(setting.workers):
             engines = [Engine(one) for one in specs]
             fleet = Fleet(spec, engines, Router(make(), PrefixIndex(), Random(f"{seed} {worker}")))
+            fleet.router.know(self._told)
             self._workers.append((Fleets([fleet], loads, loads.row(worker)), fleet))
 
     def loads(self) -> list[tuple[int, ...]]:
@@ -62,6 +67,8 @@ class Ours:
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> Sent | None:
         workers = self._workers
         fleets, fleet = workers[0] if len(workers) == 1 else self._rng.choice(workers)
+        if self._told is not None:
+            self._told.ask = ask
         found = fleets.choose(fleet, ask.prompt, now_ns / 1e9, without)
         if found is None:
             return None

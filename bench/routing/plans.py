@@ -44,18 +44,23 @@ def scene(trace: str, name: str, setting: Setting, asks: int, path: Path | None 
         setting = replace(
             setting,
             kv_tokens=setting.kv_tokens * MOONCAKE_KV_TOKENS,
+            host_tokens=setting.host_tokens * MOONCAKE_KV_TOKENS,
             block_size=setting.block_size * MOONCAKE_BLOCK,
         )
     return Scene(trace, name, setting, asks, path)
 
 
 def one(scene: Scene, speed: float, policy: str, seed: int) -> Measures:
-    """One run.  `policy` is a name, maybe with settings: `prefix_cost:decode_s_per_request=0.1`."""
+    """One run.  `policy` is a name, maybe with settings: `prefix_cost:decode_s_per_request=0.1`.
+
+    Behind an @ stands how the engines' KV events are read (`told`); without it there are none.
+    """
     setting = scene.setting
+    name, _, reading = policy.partition("@")
 
     def chooser(engines: Sequence[Engine]) -> Chooser:
-        report_ns = GIE_NS if policy.startswith("gie_scorers") else PROBE_NS
-        return Ours(partial(policy_of, policy), setting, seed, engines, report_ns)
+        report_ns = GIE_NS if name.startswith("gie_scorers") else PROBE_NS
+        return Ours(partial(policy_of, name), setting, seed, engines, report_ns, reading or None)
 
     return measure(run(Plan(traffic(scene, seed), speed, scene.asks, setting, seed), chooser))
 

@@ -117,11 +117,14 @@ def test_workers_pool_what_they_found_each_by_what_it_saw() -> None:
 class Known:
     """Nothing is held on a device; engine 2 has 40,000 bytes of each prompt in its host's memory."""
 
-    def held(self, prompt: Prompt) -> dict[int, int]:
+    def held(self, prompt: Prompt, lasting: object = None) -> dict[int, int]:
         return {1: 0, 2: 0}
 
     def below(self) -> dict[int, tuple[int, int]]:
         return {2: (40_000, 0)}
+
+    def share(self, engine: int) -> float:
+        return 1.0
 
 
 def chosen(credit: float, busy: int) -> tuple[int, int, tuple[int, int] | None, float]:
@@ -146,3 +149,32 @@ def test_a_credit_is_seconds_in_the_cost_and_is_told_with_the_choice() -> None:
 def test_without_credit_what_waits_decides_and_among_equals_the_tier_does() -> None:
     assert chosen(0.0, busy=8000)[:2] == (1, 0)
     assert {chosen(0.0, busy=0)[:2] for _ in range(8)} == {(2, 0)}, "so that something is learned"
+
+
+class Cut:
+    """Engine 2 has the first 3,900 bytes on its device, where a block ends, and 36,000 more below."""
+
+    def held(self, prompt: Prompt, lasting: object = None) -> dict[int, int]:
+        return {1: 0, 2: 3900}
+
+    def below(self) -> dict[int, tuple[int, int]]:
+        return {2: (36_000, 0)}
+
+    def share(self, engine: int) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize(("sent", "credited"), [([1], 28_800), ([1, 2], None)])
+def test_what_was_just_sent_ends_a_credit_only_where_it_says_more(
+    sent: list[int], credited: int | None
+) -> None:
+    router = Router(PrefixCost(3.0, 0.1, 0.15), PrefixIndex(), Random(1))
+    router.know(Cut())
+    engine = EngineLoad(2, 0, 0)
+    engine.rates = Rates(64, PREFILL_S, 0.0, START_S, 0.02, 0.0, 100.0, PER_TOKEN, host_credit=0.8)
+    router.choose(Prompt("m", sent, [4000, 40_000][: len(sent)], 1, 0, True, None), [engine], 1.0)
+    choice = router.choose(Prompt("m", [1, 2, 3], [4000, 40_000, 44_000], 1, 0, True, None), [engine], 2.0)
+    if credited is None:  # its siblings have it loaded before its turn comes
+        assert choice.below is None and choice.cached_bytes == 40_000
+    else:
+        assert choice.credited_bytes == credited and choice.cached_bytes == 3900 + credited
