@@ -101,28 +101,20 @@ class KvCache:
 
     def held(self, lease: Lease, limit_tokens: int) -> int:
         """How many leading tokens of `lease` are cached, whole blocks and at most `limit_tokens`."""
-        count = 0
-        if self._prefix_caching:
-            for name in lease.chain[: limit_tokens // self.block_size]:
-                if name not in self._named:
-                    break
-                count += 1
-        return count * self.block_size
+        return self._here(lease.chain[: limit_tokens // self.block_size]) * self.block_size
 
     def loadable(self, lease: Lease, cached_tokens: int, limit_tokens: int) -> int:
         """How many tokens behind the `cached_tokens` that are held can be loaded from the host's memory.
 
         As in `held`; what is held again behind a block that is not counts, too: it is copied.
         """
-        host = self._host
-        if host is None or not host:
-            return 0
-        first = count = cached_tokens // self.block_size
-        for name in lease.chain[first : limit_tokens // self.block_size]:
-            if name not in host and name not in self._named:
-                break
-            count += 1
-        return (count - first) * self.block_size
+        size = self.block_size
+        return self._below(lease.chain[cached_tokens // size : limit_tokens // size]) * size
+
+    def reach(self, chain: Sequence[int]) -> tuple[int, int]:
+        """How many leading blocks of a chain are held, and how many behind those can be loaded."""
+        here = self._here(chain)
+        return here, self._below(chain[here:])
 
     def has(self, name: int) -> bool:
         """Whether a block of that name can be found on the device now."""
@@ -234,6 +226,23 @@ class KvCache:
         below = self._host.names() if self._host is not None else set()
         assert not below & self._named.keys(), "a block is in both tiers"
         assert not self._told or self._told.keys() == self._named.keys() | below
+
+    def _here(self, chain: Sequence[int]) -> int:
+        count = 0
+        for name in chain:
+            if name not in self._named:
+                break
+            count += 1
+        return count
+
+    def _below(self, chain: Sequence[int]) -> int:
+        host, count = self._host, 0
+        if host:
+            for name in chain:
+                if name not in host and name not in self._named:
+                    break
+                count += 1
+        return count
 
     def _take(self, lease: Lease, count: int) -> None:
         removed: list[int] = []
