@@ -32,8 +32,8 @@ class Check:
     withholds: tuple[str, ...] = ()
 
     def show(self) -> dict[str, Any]:
-        """JSON-able."""
-        return {"name": self.name, "ok": self.ok, "detail": self.detail}
+        """JSON-able.  `withholds`: the latencies of which nothing is said while it fails."""
+        return {"name": self.name, "ok": self.ok, "detail": self.detail, "withholds": list(self.withholds)}
 
 
 _EVERY = ("ttft", "itl", "tpot", "e2e")

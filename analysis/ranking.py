@@ -50,7 +50,6 @@ class Trial:
         self._first_ns: int | None = None
         self._last_ns = 0
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
-        self._loads = Loads()
         self._hardware = Hardware()
         self._begin_figures()
 
@@ -61,6 +60,7 @@ class Trial:
         self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
         self._fairness = {name: Fairness(name) for name in spec.candidates}
         self._lag = Lag()
+        self._loads = Loads()
         self._naive = Naive()
 
     @property

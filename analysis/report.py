@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.ranking import Trial
 from analysis.replay import replay
+from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.store import LogReader
 
@@ -41,11 +42,6 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError(f"{type(value).__name__} has no place in JSON")
 
 
-def change(ratio: float | None) -> str:
-    """A ratio as a change in per cent: 0.75 is -25.0 %; – when unknown."""
-    return "–" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
-
-
 def render_text(ranking: Mapping[str, Any]) -> str:
     """The ranking for a terminal, plain text, at most 110 columns where names are short."""
     length = f" of {ranking['window_s']:.1f} s" if ranking["window_s"] else ""
@@ -67,6 +63,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     )
     books = ranking["books"]
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
+    lines.extend(condition_lines(ranking))
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
     lines.append(f"production is observed only: {ranking['production'].get('beside', {}).get('why', '')}")
     return "\n".join(lines) + "\n"

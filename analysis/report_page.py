@@ -1,12 +1,14 @@
 """How the report looks: one self-contained page without scripts, which can be saved, printed and sent."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
+from analysis.report_table import number, table
 
 METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 ARM_METRICS = (("ttft_ms", "TTFT"), ("itl_ms", "ITL"), ("tpot_ms", "TPOT"), ("e2e_ms", "E2E"))
@@ -35,6 +37,7 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         _outputs(ranking),
         _checks(ranking),
         _latencies(ranking),
+        conditions(ranking),
         _books(ranking),
         _method(ranking),
         _again(ranking),
@@ -49,34 +52,8 @@ def render_html(ranking: Mapping[str, Any]) -> str:
     )
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
-
-
 def _badge(label: str) -> str:
     return f"<span class='badge {escape(label)}'>{SIGNS.get(label, '?')} {escape(label)}</span>"
-
-
-def _table(heads: Iterable[str], rows: Iterable[Sequence[str]], label: str, right_from: int = 99) -> str:
-    """Cells are HTML already; the first of each row is its header."""
-
-    def kind(at: int) -> str:
-        return " class=r" if at >= right_from else ""
-
-    head = "".join(f"<th scope=col{kind(at)}>{cell}</th>" for at, cell in enumerate(heads))
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{kind(at)}>{cell}</td>" if at else f"<th scope=row>{cell}</th>"
-            for at, cell in enumerate(row)
-        )
-        + "</tr>"
-        for row in rows
-    )
-    return (
-        f'<div class=scroll><table aria-label="{escape(label)}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def _facts(ranking: Mapping[str, Any]) -> str:
@@ -116,7 +93,7 @@ def _verdicts(ranking: Mapping[str, Any]) -> str:
     heads = ["Candidate", *(f"{name} vs control" for _, name in METRICS), "Outputs"]
     scale = f"{change(math.exp(-limit))} to {change(math.exp(limit))}"
     return (
-        f"<h2>Verdicts</h2>{_table(heads, rows, 'Verdicts')}<p class=note>Change in the geometric mean"
+        f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}<p class=note>Change in the geometric mean"
         f" against control; less is better. Bars run from {scale};"
         f" the band is the ±{ranking['margin'] * 100:g} % margin.</p>"
     )
@@ -140,10 +117,8 @@ def _outputs(ranking: Mapping[str, Any]) -> str:
         if said is None:
             return "–"
         known = said["lower"] is not None and said["upper"] is not None
-        interval = f"{_number(said['lower'])} … {_number(said['upper'])}" if known else "no interval"
-        return (
-            f"{_number(said['value'])}<small>{interval}</small><small>floor {_number(said['floor'])}</small>"
-        )
+        interval = f"{number(said['lower'])} … {number(said['upper'])}" if known else "no interval"
+        return f"{number(said['value'])}<small>{interval}</small><small>floor {number(said['floor'])}</small>"
 
     rows = [
         [
@@ -155,7 +130,7 @@ def _outputs(ranking: Mapping[str, Any]) -> str:
     ]
     heads = ["Candidate", "Outputs", *(key.replace("_", " ") for key in shown)]
     note = "The floor is how well control agrees with itself when asked twice: no candidate can do better."
-    return f"<h2>Output agreement</h2>{_table(heads, rows, 'Output agreement', 2)}<p class=note>{note}</p>"
+    return f"<h2>Output agreement</h2>{table(heads, rows, 'Output agreement', 2)}<p class=note>{note}</p>"
 
 
 def _checks(ranking: Mapping[str, Any]) -> str:
@@ -165,7 +140,7 @@ def _checks(ranking: Mapping[str, Any]) -> str:
         [escape(check["name"].replace("_", " ")), said.get(check["ok"], open_), escape(check["detail"] or "")]
         for check in ranking["checks"]
     ]
-    return f"<h2>Can this be trusted?</h2>{_table(['Check', 'Result', 'Why'], rows, 'Checks')}"
+    return f"<h2>Can this be trusted?</h2>{table(['Check', 'Result', 'Why'], rows, 'Checks')}"
 
 
 def _latencies(ranking: Mapping[str, Any]) -> str:
@@ -176,12 +151,12 @@ def _latencies(ranking: Mapping[str, Any]) -> str:
         if not arm:
             continue
         figures = [arm.get(key) or {} for key, _ in ARM_METRICS]
-        cells = [f"{_number(f.get('p50'), 1)} / {_number(f.get('p95'), 1)}" for f in figures]
+        cells = [f"{number(f.get('p50'), 1)} / {number(f.get('p95'), 1)}" for f in figures]
         rows.append([name, str(arm["n"]), str(arm["errors"]), *cells])
     heads = ["Arm", "Answers", "Errors", *(name for _, name in ARM_METRICS)]
     beside = ranking["production"].get("beside", {}).get("why", "not comparable to production")
     note = f"Median / 95th percentile in ms. Candidates compare with control only: {escape(beside)}."
-    return f"<h2>Latencies</h2>{_table(heads, rows, 'Latencies', 1)}<p class=note>{note}</p>"
+    return f"<h2>Latencies</h2>{table(heads, rows, 'Latencies', 1)}<p class=note>{note}</p>"
 
 
 def _books(ranking: Mapping[str, Any]) -> str:
@@ -194,8 +169,8 @@ def _books(ranking: Mapping[str, Any]) -> str:
         f" + {rest} in flight" if rest > 0 else f" ({-rest} too many: the books do not close)" if rest else ""
     )
     rows = [[escape(reason.replace("_", " ")), str(n)] for reason, n in dropped]
-    table = _table(["Dropped because", "Copies"], rows, "Copies dropped", 1) if rows else ""
-    return f"<h2>Books of the copies</h2><p>{text}</p>{table}"
+    reasons = table(["Dropped because", "Copies"], rows, "Copies dropped", 1) if rows else ""
+    return f"<h2>Books of the copies</h2><p>{text}</p>{reasons}"
 
 
 def _method(ranking: Mapping[str, Any]) -> str:

@@ -136,8 +136,10 @@ class _Play:
         self._say(
             "Two emulated production engines, a control and three candidates run behind a Shadowlane gateway."
         )
-        share = f"{demo_cast.SAMPLE_RATE:.0%}"
-        self._say(f"Chats (seed {self._seed}) flow to production; {share} of the conversations are copied.")
+        self._say(
+            f"Chats (seed {self._seed}) flow to production; as many conversations are copied as load the"
+            " control like one of its engines."
+        )
         self._say(
             f"Dashboard: {stage.admin_url}/   First the control against itself, then candidates against it."
         )

@@ -20,8 +20,7 @@ ENGINE = {  # what all six have in common; ms are milliseconds of a step
     "output-tokens": 22.0, "output-sigma": 0.35,
 }  # fmt: skip
 
-CONVERSATIONS_A_SECOND = 14.5
-SAMPLE_RATE = 0.85
+CONVERSATIONS_A_SECOND = 19.0
 TRAFFIC = Shape(
     systems=4,
     turns=2.6,
@@ -112,7 +111,7 @@ def deployment(
             {
                 "name": EXPERIMENT,
                 "fleet": MODEL,
-                "sample": {"rate": SAMPLE_RATE},
+                "sample": {"rate": "auto"},
                 "control": {"engine": urls[members.control.name]},
                 "candidates": [{"name": part.name, "engine": urls[part.name]} for part in members.candidates],
                 "window_s": 2.0,

@@ -14,6 +14,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from analysis.report_lines import condition_lines
+
 METRICS = ("ttft", "itl", "tpot", "e2e")
 OUTPUTS = (
     "exact_match",
@@ -36,6 +38,7 @@ Json = Mapping[str, Any]
 def ranking_table(ranking: Json, width: int = 80) -> Group:
     """The whole ranking for a terminal of `width` columns (80 or more)."""
     parts: list[RenderableType] = [heading(ranking), _verdicts(ranking, width), *_arm_lines(ranking)]
+    parts += [Text(line, "dim") for line in condition_lines(ranking)]
     parts += _books(ranking)
     parts += _failed_checks(ranking)
     if summary := ranking.get("summary"):
@@ -174,7 +177,11 @@ def _books(ranking: Json) -> list[RenderableType]:
 def _failed_checks(ranking: Json) -> list[RenderableType]:
     lines: list[RenderableType] = []
     failed = [check for check in ranking.get("checks", ()) if check.get("ok") is False]
-    lines += [Text(f"check {check.get('name')} fails: {check.get('detail')}", "bold red") for check in failed]
+    for check in sorted(failed, key=lambda one: not one.get("withholds")):
+        harmless = "withholds" in check and not check["withholds"]
+        fails = "fails, for which no verdict is withheld" if harmless else "fails"
+        said = f"check {check.get('name')} {fails}: {check.get('detail')}"
+        lines.append(Text(said, "yellow" if harmless else "bold red"))
     withheld: dict[str, list[str]] = {}
     for candidate in ranking.get("candidates", ()):
         for metric, verdict in (candidate.get("verdicts") or {}).items():
@@ -260,15 +267,22 @@ async def _pictures(
 
 
 async def _pauses(session: aiohttp.ClientSession, admin_url: str) -> dict[str, list[RenderableType]]:
-    """A line for each experiment that is paused."""
+    """Of each experiment, whether it is paused, and how often its brakes paused it."""
     async with session.get(f"{admin_url}/api/experiments", raise_for_status=True) as response:
         listed = await response.json()
     experiments = listed.get("experiments", []) if isinstance(listed, Mapping) else []
-    return {
-        one["name"]: [Text(f"paused ({why['reason']}): {why['detail']}; {why['remedy']}", "bold yellow")]
-        for one in experiments
-        if isinstance(one, Mapping) and (why := one.get("paused"))
-    }
+    return {one["name"]: _pause_lines(one) for one in experiments if isinstance(one, Mapping)}
+
+
+def _pause_lines(experiment: Json) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    if why := experiment.get("paused"):
+        said = f"paused ({why['reason']}): {why['detail']}; {why['remedy']}"
+        lines.append(Text(said, "bold yellow"))
+    trips = [f"{reason} {n}" for reason, n in (experiment.get("trips") or {}).items() if n]
+    if trips:
+        lines.append(Text(f"paused by itself since the start: {', '.join(trips)}", "yellow"))
+    return lines
 
 
 async def experiment_names(session: aiohttp.ClientSession, admin_url: str) -> list[str]:

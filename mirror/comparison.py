@@ -280,7 +280,8 @@ class Comparison:
             return None
         if self._stopping or self._slots is not None:
             return None
-        return self.matching.look(now_ns, {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms})
+        busy_ns = {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms}
+        return self.matching.look(now_ns, busy_ns, doubled=self.phase.name == "calibration")
 
     def books(self) -> dict[str, Any]:
         """The books, their epoch, and the rewrites applied to copies so far: {arm: {rewrite: n}}."""

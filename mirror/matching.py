@@ -60,6 +60,7 @@ class Matching:
         self._workers: dict[int, _Worker] = {}
         self._heard: dict[int, tuple[float, float]] = {}  # by worker: busy s of an engine, in so many s
         self._since: tuple[int, dict[str, int]] | None = None
+        self._doubled = False
         self._seen_s = 0.0
         self._production = self._control = 0.0
 
@@ -76,9 +77,13 @@ class Matching:
         """What comes until the next look is no part of any mean."""
         self._since = None
 
-    def look(self, now_ns: int, busy_ns: Mapping[str, int]) -> Slice | None:
-        """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now."""
-        if self._since is None:
+    def look(self, now_ns: int, busy_ns: Mapping[str, int], *, doubled: bool = False) -> Slice | None:
+        """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now.
+
+        `doubled`: the control is asked everything twice, as a calibration does; its load sets no rate then.
+        """
+        if self._since is None or doubled != self._doubled:
+            self._doubled = doubled
             self._begin(now_ns, busy_ns)
             return None
         since_ns, before = self._since
@@ -89,7 +94,7 @@ class Matching:
         # Workers tell at their own seconds: what each told of is what is divided by.
         heard = self._heard.values()
         production = sum(busy_s / heard_s for busy_s, heard_s in heard) if heard else None
-        if production is not None:
+        if production is not None and not doubled:
             self._set(span_s, production, arms.get(CONTROL, 0.0))
         self._begin(now_ns, busy_ns)
         return Slice(span_s, production, arms, self.rate, self._auto)

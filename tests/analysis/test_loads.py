@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.course import Course, MalformedError
 from analysis.loads import Loads
+from analysis.ranking import Trial
 from analysis.report import report, to_json
 from tests.analysis.fleet import answer_frame, pair_frame
 from tests.analysis.trials import SPEC, check
@@ -91,3 +92,11 @@ def test_marked_pairs_are_kept_and_not_judged(tmp_path: Path) -> None:
     assert ranking["marked_pairs"] == {"drain": 1, "warm_up": 2} and ranking["pairs"] == 3
     assert ranking["calibration"]["pairs"] == 0 and ranking["control"]["n"] == 0
     course.close()
+
+
+def test_the_calibrations_doubled_requests_are_no_part_of_the_load() -> None:
+    trial = Trial(SPEC)
+    trial.load(said(8.0, 16.0))
+    trial.calibrate()
+    trial.load(said(8.0, 8.1))
+    assert trial.ranking()["load"]["control_of_production"] == pytest.approx(8.1 / 8.0)

@@ -142,8 +142,8 @@ def children_of(pid: int) -> list[str]:
 
 def test_the_demo_runs_ends_by_itself_and_leaves_a_report_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "out.html"
-    with playing(page, seconds=24.0) as process:
-        said, _ = process.communicate(timeout=60)
+    with playing(page, seconds=45.0) as process:
+        said, _ = process.communicate(timeout=100)
         assert process.returncode == 0, said
         assert children_of(process.pid) == []
     names = [part.name for part in demo_cast.cast(3).candidates]

@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from gateway.terminal import plain_line, ranking_table
+from tests.analysis.shell.rankings import conditions
 
 
 def spread(p50: float) -> dict[str, float]:
@@ -150,6 +151,33 @@ def test_what_makes_a_verdict_untrustworthy_is_said_with_its_reason(width: int) 
     assert "a_a_floor" not in text and "warm_up" not in text
     assert "production, observed only (p50/p95 ms): TTFT 9.0/15.3" in text
     assert "2,000 admitted = 1,950 paired + dropped (calibration 48, too_large 2)" in text
+
+
+def test_a_failing_check_that_withholds_nothing_says_so_and_comes_after_one_that_does() -> None:
+    checks = [
+        {"name": "production_load", "ok": False, "detail": "1.75 times", "withholds": []},
+        {"name": "dispatch_lag", "ok": False, "detail": "61 ms", "withholds": ["tpot"]},
+    ]
+    text = " ".join(shown({**RANKING, "checks": checks}, 120).split())
+    harmless = "check production_load fails, for which no verdict is withheld: 1.75 times"
+    assert text.index("check dispatch_lag fails: 61 ms") < text.index(harmless)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_load_gpus_and_the_forced_phase_are_shown_where_they_are_known(width: int) -> None:
+    text = shown({**RANKING, **conditions()}, width)
+    assert max(map(len, text.splitlines())) <= width
+    text = " ".join(text.split())
+    for said in (
+        "control 7.9, fp8-kv 6.4, one production engine 8.0 (the control has 0.99 times that)",
+        "71% busy, 63.1 GiB at most, 412 W, 20.50 Wh, 1755 MHz (least 1410)",
+        "throttled in 12% of readings (power_cap 12%), XID 79",
+        "GPU-00aa: no figures",
+        "TPOT FASTER -19.0 %",
+        "warm_up 17, out of phase 3",
+    ):
+        assert said in text, said
+    assert "requests in flight" not in shown(RANKING, width)
 
 
 def test_the_books_shown_add_up_while_copies_are_under_way() -> None:

@@ -93,3 +93,15 @@ def test_a_pause_is_no_part_of_any_mean() -> None:
     assert matching.look(100 * S, {"control": 0}) is None
     seen = matching.look(105 * S, {"control": 10 * S})
     assert seen is not None and seen.span_s == 5.0 and seen.arms == {"control": 2.0}
+
+
+def test_while_the_control_is_asked_twice_its_load_sets_nothing_and_no_slice_mixes_the_two() -> None:
+    matching = Matching(0.5, auto=True)
+    for number in range(1, 13):
+        matching.production(0, number * 5 * S, number * 50 * S, 1)
+        matching.look(number * 5 * S, {"control": number * 100 * S}, doubled=True)
+    assert matching.rate == 0.5
+    assert matching.look(65 * S, {"control": 1300 * S}) is None
+    matching.production(0, 70 * S, 700 * S, 1)
+    seen = matching.look(70 * S, {"control": 1350 * S})
+    assert seen is not None and seen.arms == {"control": 10.0}

@@ -146,3 +146,44 @@ def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = N
         "calibration": {"progress": 0.41, "pairs": 41, "wanted_pairs": 100, "wanted_s": 20.0},
         "summary": "fp8-kv is 19.0 % faster per token (17.8 % to 20.2 %), but answers otherwise.",
     }
+
+
+def conditions() -> dict[str, Any]:
+    """What a ranking adds where GPUs were read, tokens were forced, and production's load is known."""
+    gpu = {
+        "uuid": "GPU-7d1f",
+        "name": "NVIDIA H100 80GB HBM3",
+        "utilisation": 0.71,
+        "memory_used_bytes": 67_753_738_240,
+        "power_w": 412.4,
+        "energy_wh": 20.5,
+        "sm_clock_mhz": 1755.0,
+        "sm_clock_least_mhz": 1410.0,
+        "throttled": 0.12,
+        "throttling": {"power_cap": 0.12},
+        "xid": [79],
+    }
+    unread: dict[str, Any] = {**dict.fromkeys(gpu), "uuid": "GPU-00aa", "throttling": {}, "xid": []}
+    verdicts = {key: _verdict(0.81, 0.01, 20) for key in ("itl", "tpot", "e2e")}
+    return {
+        "load": {
+            "production": 8.0,
+            "control_of_production": 0.99,
+            "arms": {"control": 7.9, "fp8-kv": 6.4},
+            "rate": 0.5,
+            "matched": True,
+        },
+        "hardware": {
+            "control": {"readings": 9, "gpus": [gpu]},
+            "fp8-kv": {"readings": 1, "gpus": [unread]},
+        },
+        "forced": {
+            "pairs": 300,
+            "wanted_pairs": 300,
+            "windows": 20,
+            "why": None,
+            "candidates": {"fp8-kv": verdicts},
+        },
+        "marked_pairs": {"warm_up": 17},
+        "unused_pairs": 3,
+    }

@@ -169,6 +169,36 @@ def test_metrics_hold_every_verdict_and_the_books() -> None:
     _served(talk)
 
 
+def test_metrics_hold_load_gpus_and_the_forced_phase_and_no_sample_of_what_is_unknown() -> None:
+    async def talk(http: aiohttp.ClientSession, url: str) -> None:
+        async with http.get(url + "/metrics") as answer:
+            families = {f.name: f.samples for f in text_string_to_metric_families(await answer.text())}
+        said = {(s.labels["arm"], s.value) for s in families["shadowlane_experiment_inflight"]}
+        assert said == {("control", 7.9), ("fp8-kv", 6.4), ("production", 8.0)}
+        energy = [s for s in families["shadowlane_arm_gpu_energy_joules"] if s.name.endswith("_total")]
+        assert [(s.labels["gpu"], s.value) for s in energy] == [("GPU-7d1f", 20.5 * 3600)]
+        for name in ("power_watts", "utilisation_ratio", "sm_clock_hertz", "throttled_ratio"):
+            assert [s.labels["gpu"] for s in families[f"shadowlane_arm_gpu_{name}"]] == ["GPU-7d1f"], name
+        assert {s.labels["metric"] for s in families["shadowlane_forced_ratio"]} == {"itl", "tpot", "e2e"}
+        assert [s.value for s in families["shadowlane_experiment_pairs_marked"]] == [17]
+
+    _served(talk, {**rankings.ranking(), **rankings.conditions()})
+
+
+def test_the_report_shows_load_gpus_and_the_forced_phase_and_escapes_their_names() -> None:
+    ranking = {**rankings.ranking(), **rankings.conditions()}
+    ranking["hardware"]["control"]["gpus"][0]["name"] = "<b>NVIDIA"
+
+    async def talk(http: aiohttp.ClientSession, url: str) -> None:
+        async with http.get(f"{url}{NAME}/report.html") as answer:
+            page = await answer.text()
+        assert "&lt;b&gt;NVIDIA" in page and "<b>NVIDIA" not in page
+        for said in ("1755 / 1410", "power_cap 12%", "300 of 300 pairs", "one production engine", "0.99"):
+            assert said in page, said
+
+    _served(talk, ranking)
+
+
 def test_the_report_is_one_page_without_scripts_and_escapes_what_it_is_told(tmp_path: Path) -> None:
     ranking = rankings.ranking()
     evil = "<script>alert(1)</script>"

@@ -53,6 +53,35 @@ def test_every_candidate_has_a_row_with_its_verdicts(width: int) -> None:
     _shown(look, rankings.ranking(withheld="cache parity failed"), width=width)
 
 
+@pytest.mark.parametrize("width", [1280, 800])
+def test_load_gpus_and_the_forced_phase_are_shown_where_they_are_known(width: int) -> None:
+    async def look(tab: Tab, admin: Admin) -> None:
+        await tab.until("document.body.innerText.includes('At equal content')")
+        page = await tab.ask("document.querySelector('main').innerText")
+        for said in (
+            "one production engine", "0.99", "0.50 times on average", "NVIDIA H100", "71 %", "63.1", "412",
+            "20.50", "1755 / 1410", "power_cap 12 %", "79", "300 of 300 pairs", "warm up 17",
+        ):  # fmt: skip
+            assert said in page, said
+        row = "[...document.querySelectorAll('tr')].find((row) => row.innerText.includes('GPU-00aa'))"
+        assert (await tab.ask(f"{row}.innerText")).count("–") >= 6
+        assert await tab.ask("document.documentElement.scrollWidth") <= width
+        assert tab.complaints == []
+
+    _shown(look, {**rankings.ranking(), **rankings.conditions()}, width=width)
+
+
+def test_that_brakes_paused_an_experiment_is_said_after_it_goes_on() -> None:
+    state = rankings.status()
+    state["experiments"][0]["trips"] = {"memory": 2, "arm_errors": 0}
+
+    async def look(tab: Tab, admin: Admin) -> None:
+        await tab.until("document.body.innerText.includes('Paused by itself since the start: memory 2.')")
+        assert tab.complaints == []
+
+    _shown(look, rankings.ranking(), state)
+
+
 def test_what_an_engine_or_a_name_says_never_becomes_markup() -> None:
     state, ranking = rankings.status(), rankings.ranking()
     evil = "<img src=x onerror=document.title='owned'>"

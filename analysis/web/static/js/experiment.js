@@ -1,6 +1,7 @@
 // What one experiment says: its phase, the ranking with intervals, outputs, checks, books, production, charts.
 
 import { drawCharts } from "./charts.js";
+import { forcedPanel, gpuPanel, loadPanel } from "./conditions.js";
 import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { launchedPanel } from "./launched.js";
@@ -36,6 +37,8 @@ function head(spec, ranking) {
   const pause = spec.paused ? h("p", { class: "banner", role: "status" }, h("b", {}, `Paused (${words(spec.paused.reason)}): `), `${spec.paused.detail}. `, spec.paused.resumes_in_s === null ? "Nothing is copied until it is resumed. " : `Goes on by itself in ${span(spec.paused.resumes_in_s)} unless the cause is seen again. `, h("span", { class: "dim" }, spec.paused.remedy)) : null;
   const parts = [h("div", { class: "title" }, h("h2", {}, spec.name), h("span", { class: `chip ${pause ? "paused" : phase}` }, pause ? "paused" : phase), h("span", { class: "dim" }, `fleet ${spec.fleet}`), h("span", { class: "grow" }), h("a", { href: report }, "Report"), h("a", { href: `/api/experiments/${encodeURIComponent(spec.name)}` }, "JSON"))];
   if (pause) parts.push(pause);
+  const trips = Object.entries(spec.trips ?? {}).filter(([, n]) => n > 0);
+  if (trips.length) parts.push(h("p", { class: "note" }, `Paused by itself since the start: ${trips.map(([why, n]) => `${words(why)} ${count(n)}`).join(", ")}.`));
   if (!ranking) return parts;
   const at = progress(spec, ranking);
   if (ranking.summary) parts.push(h("p", { class: "summary" }, ranking.summary));
@@ -66,6 +69,11 @@ function checks(ranking) {
       : h("p", { class: "note" }, "The checks start with the first pairs."));
 }
 
+function marked(ranking) {
+  const said = Object.entries(ranking.marked_pairs ?? {}).filter(([, n]) => n > 0);
+  return said.length ? h("p", { class: "note" }, `Pairs kept and not judged: ${said.map(([why, n]) => `${words(why)} ${count(n)}`).join(", ")}.`) : null;
+}
+
 function books(ranking) {
   const { admitted = 0, paired = 0, dropped = {} } = ranking.books ?? {};
   const reasons = Object.entries(dropped).filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
@@ -73,6 +81,7 @@ function books(ranking) {
   const open = admitted - paired - lost;
   return h("div", { class: "panel" }, h("h3", {}, "Books of the copies"),
     h("p", { class: "sum" }, h("b", {}, count(admitted)), " admitted = ", h("b", {}, count(paired)), " paired + ", h("b", {}, count(lost)), " dropped", open ? [" + ", h("b", {}, count(open)), open > 0 ? " in flight" : " too many (the books do not close)"] : ""),
+    marked(ranking),
     reasons.length ? h("table", { "aria-label": "Copies dropped, by reason" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Dropped because"), h("th", { scope: "col", class: "r" }, "Copies"))), h("tbody", {}, reasons.map(([reason, n]) => h("tr", {}, h("td", {}, words(reason)), h("td", { class: "r" }, count(n)))))) : null);
 }
 
@@ -107,6 +116,6 @@ export function drawExperiment(section, spec, ranking, status) {
   show(slots.table, [ranking.phase, ranking.margin, ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control], () => rankingTable(ranking));
   if (ranking.phase === "calibration") show(slots.charts, "calibrating", () => h("p", { class: "note" }, "Charts over time start when calibration ends: until then nothing is compared with a candidate."));
   else drawCharts(section, slots.charts, ranking);
-  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks], () =>
-    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), arms(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking))));
+  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.marked_pairs], () =>
+    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), arms(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
 }

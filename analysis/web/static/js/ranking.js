@@ -41,6 +41,10 @@ function cell(verdict, margin, limit) {
     verdict.withheld ? h("div", { class: "why" }, verdict.withheld) : null);
 }
 
+export function verdictBadge(label) {
+  return h("span", { class: `badge ${label ?? "UNDECIDED"}` }, `${SIGNS[label] ?? "?"} ${label ?? "UNDECIDED"}`);
+}
+
 export function outputBadge(label) {
   const sign = { SAME: "=", DIVERGES: "≠" }[label] ?? "?";
   return h("span", { class: `badge ${label ?? "UNDECIDED"}` }, `${sign} ${label ?? "UNDECIDED"}`);
