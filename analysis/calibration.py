@@ -12,7 +12,7 @@ from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import every_metric
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import contrast, ranked
-from analysis.stats.correlation import autocorrelation_time
+from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
 from analysis.stats.sequence import asymptotic_radius
 from analysis.verdict import Spread
 
@@ -20,7 +20,17 @@ _TAUS_PER_WINDOW = 5.0
 _PAIRS_PER_WINDOW = 8.0  # so that few windows fall below the five pairs they need
 _TAUS_PER_CALIBRATION = 20.0  # fewer do not show how long the dependence is
 _LONGEST = 5  # but a calibration is at most so many times as long as asked for
-_AA_ALPHA = 0.01  # a fair comparison is called unfair so often, at most
+_AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most; 3 % where tau is as long as 19 pairs
+
+
+def pairs_to_see(tau: float, asked: int) -> float:
+    """How many pairs a calibration takes to see the dependence; at most five times those asked for."""
+    return min(max(asked, _TAUS_PER_CALIBRATION * tau), _LONGEST * asked)
+
+
+def pairs_per_window(longest_tau: float) -> float:
+    """How many pairs a window holds on average, so that windows hardly depend on each other."""
+    return max(_TAUS_PER_WINDOW * longest_tau, _PAIRS_PER_WINDOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +103,19 @@ class Calibrating:
         """The seconds and pairs asked for are there, and enough of them to see how they depend."""
         if self.pairs < 2 or self.progress < 1.0:
             return False
-        wanted = min(_TAUS_PER_CALIBRATION * self._tau(), _LONGEST * self._spec.calibration_pairs)
-        return self.pairs >= wanted
+        return self.pairs >= pairs_to_see(self._tau(), self._spec.calibration_pairs)
 
     def _tau(self) -> float:
         return max(autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
+
+    def _longest_tau(self) -> float:
+        return max(longest_autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
 
     def finish(self) -> Calibration:
         """What the phase fixes, from what was seen so far."""
         tau = self._tau()
         gap_s = self.elapsed_s / (self.pairs - 1) if self.pairs > 1 else 0.0
-        window_s = max(self._spec.window_s, max(_TAUS_PER_WINDOW * tau, _PAIRS_PER_WINDOW) * gap_s)
+        window_s = max(self._spec.window_s, pairs_per_window(self._longest_tau()) * gap_s)
         window_ns = ceil(window_s * 1e9)
         durations = sorted(self._durations_ns)
         settle_ns = durations[ceil(0.99 * len(durations)) - 1] if durations else 0
@@ -125,10 +137,14 @@ def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
 
 
 def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:
-    """Mean and radius, the pairs counted as the fewer independent ones that they are worth."""
+    """Mean and radius, the pairs counted as the fewer independent ones that they are worth.
+
+    The last factor is the first term by which Student's quantiles exceed the normal ones, at the 99 %.
+    """
     values = _by_time(rows)
     n = len(values)
     mean = float(values.mean())
     sd = sqrt((float(((values - mean) ** 2).sum()) + prior) / max(1, n - 1))
-    worth = max(1, int(n / autocorrelation_time(values)))
-    return Spread(mean, asymptotic_radius(sd, worth, alpha, optimal_units=worth))
+    worth = max(2, int(n / longest_autocorrelation_time(values)))
+    radius = asymptotic_radius(sd, worth, alpha, optimal_units=worth)
+    return Spread(mean, radius * (1.0 + 1.9 / (worth - 1)))

@@ -1,13 +1,13 @@
 """Is a candidate faster, does it answer otherwise, and how sure is that?  Labels from window means."""
 
 from dataclasses import dataclass
-from math import exp, inf, log1p, sqrt
+from math import exp, inf, log1p
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.sequence import FEWEST_UNITS, asymptotic_radius
+from analysis.stats.sequence import FEWEST_UNITS, asymptotic_radius, long_run_sd
 
 Label = Literal["FASTER", "SLOWER", "EQUIVALENT", "UNDECIDED"]
 OutputsLabel = Literal["SAME", "DIVERGES", "UNDECIDED"]
@@ -18,7 +18,10 @@ DIVERGENCE_MARGIN = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean of windows with its confidence sequence at this moment. For latencies all are logs of ratios."""
+    """A mean of windows with its confidence sequence at this moment. For latencies all are logs of ratios.
+
+    `sd` is the windows' standard deviation, or more where neighbouring windows depend on each other.
+    """
 
     mean: float
     radius: float
@@ -49,8 +52,7 @@ def interval(means: NDArray[np.float64], alpha: float, prior: float = 0.0) -> In
     if units < 2:
         return None
     mean = float(np.sum(means)) / units
-    centred = means - mean
-    sd = sqrt((float(centred @ centred) + prior) / (units - 1))
+    sd = long_run_sd(means, prior)
     return Interval(mean, asymptotic_radius(sd, units, alpha), units, sd)
 
 

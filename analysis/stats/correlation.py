@@ -1,5 +1,7 @@
 """How many neighbouring values carry the news of one?  The integrated autocorrelation time."""
 
+from math import sqrt
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,3 +24,13 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
     enough = np.arange(n) >= 5.0 * taus
     last = int(np.argmax(enough)) if enough.any() else n - 1
     return max(1.0, float(taus[last]))
+
+
+def longest_autocorrelation_time(values: NDArray[np.float64]) -> float:
+    """tau and one standard error more: tau (1 + sqrt(2 (10 tau + 1) / n)). At least 1.
+
+    A tau from few values is at times much too short, and what is built on it then claims too much.  The error
+    is Sokal's, for a window of 5 tau (Madras and Sokal, J. Stat. Phys. 50, 1988).
+    """
+    tau = autocorrelation_time(values)
+    return tau * (1.0 + sqrt(2.0 * (10.0 * tau + 1.0) / max(1, len(values))))

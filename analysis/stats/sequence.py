@@ -11,6 +11,9 @@ OPTIMAL_UNITS = 40
 
 FEWEST_UNITS = 15  # below, the normal approximation misses more often than it says
 
+# Neighbouring units may still depend on each other: their spread is also looked at in groups of so many.
+_GROUPS = (1, 2, 4)
+
 
 def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = OPTIMAL_UNITS) -> float:
     """The radius around the running mean of `units` units with standard deviation `sd`, at level 1 - alpha.
@@ -25,6 +28,26 @@ def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = 
     return sd * sqrt(2 * (tr2 + 1) / (units * tr2) * log(sqrt(tr2 + 1) / alpha))
 
 
+def long_run_sd(units: NDArray[np.float64], prior: float = 0.0) -> float:
+    """The standard deviation of units in order of time, as far as it matters for their mean.
+
+    The largest, over groups of 1, 2 and 4 units, of sqrt(group size) times the standard deviation of the
+    groups' means (batch means): the same for independent units but for chance, larger where what one unit has
+    too much the next has too.  A group that is not full is left out.  `prior` is added to the sum of squares
+    of single units.  At least two units.
+    """
+    largest = 0.0
+    for size in _GROUPS:
+        count = len(units) // size
+        if count < 2:
+            break
+        means = units[: count * size].reshape(count, size).mean(axis=1)
+        centred = means - means.mean()
+        squares = float(centred @ centred) * size
+        largest = max(largest, (squares + (prior if size == 1 else 0.0)) / (count - 1))
+    return sqrt(largest)
+
+
 def asymptotic_bounds(
     units: NDArray[np.float64], alpha: float, optimal_units: int = OPTIMAL_UNITS
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -35,15 +58,27 @@ def asymptotic_bounds(
     t = np.arange(1, units.shape[-1] + 1, dtype=np.float64)
     # Sums about a value near the mean lose no digits where the mean is large against the spread.
     origin = units[..., :1]
-    total = np.cumsum(units - origin, axis=-1)
-    squares = np.cumsum((units - origin) ** 2, axis=-1)
-    means = total / t
-    with np.errstate(divide="ignore", invalid="ignore"):
-        sd = np.sqrt(np.maximum(squares - t * means**2, 0.0) / (t - 1))
+    means = np.cumsum(units - origin, axis=-1) / t
+    sd = np.sqrt(np.max([_variances(units - origin, size) for size in _GROUPS], axis=0))
     unit_radius = np.array([asymptotic_radius(1.0, int(n), alpha, optimal_units) for n in t])
     radii = sd * unit_radius
     radii[..., :1] = np.inf
     return means + origin - radii, means + origin + radii
+
+
+def _variances(units: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+    """After each unit, what `long_run_sd` makes of groups of `size`; 0 below two groups."""
+    length = units.shape[-1]
+    count = length // size
+    means = units[..., : count * size].reshape(*units.shape[:-1], count, size).mean(axis=-1)
+    k = np.arange(1, count + 1, dtype=np.float64)
+    squares = np.cumsum(means**2, axis=-1) - np.cumsum(means, axis=-1) ** 2 / k
+    found = np.maximum(squares, 0.0) * size / np.maximum(k - 1, 1)
+    none = np.zeros((*units.shape[:-1], 1))
+    variances: NDArray[np.float64] = np.concatenate((none, found), axis=-1)[
+        ..., (np.arange(length) + 1) // size
+    ]
+    return variances
 
 
 def bernstein_bounds(
