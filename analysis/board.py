@@ -268,5 +268,5 @@ class Board:
 
 
 def _phase(course: Course) -> list[Any]:
-    body = {"experiment": course.spec.name, "phase": course.phase, "epoch": course.epoch}
+    body = {"experiment": course.spec.name, "phase": course.phase, "epoch": course.epoch, **course.reached}
     return ["phase", body]

@@ -63,6 +63,11 @@ class Course:
         return self._trial.epoch
 
     @property
+    def reached(self) -> dict[str, int]:
+        """Where arms take turns: the number of the next block, and how many blocks candidates have had."""
+        return {"blocks": self._trial.blocks, "turns": self._trial.turns}
+
+    @property
     def log_state(self) -> dict[str, Any]:
         """How the log fares: records written, waiting for disk space, lost; the last error."""
         log = self._log

@@ -49,6 +49,8 @@ class Trial:
         self._marked: dict[str, int] = {}
         self._first_ns: int | None = None
         self._last_ns = 0
+        self.blocks = 0  # where arms take turns: the number of the next block
+        self.turns = 0  # blocks that candidates have had
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
         self._hardware = Hardware()
         self._begin_figures()
@@ -80,6 +82,9 @@ class Trial:
         self._first_ns = record.at_ns if self._first_ns is None else min(self._first_ns, record.at_ns)
         self._last_ns = max(self._last_ns, record.at_ns)
         self._pairs += 1
+        if record.block is not None and record.block >= self.blocks:
+            self.blocks = record.block + 1
+            self.turns += record.phase == "live"
         if record.mark is not None:
             self._marked[record.mark] = self._marked.get(record.mark, 0) + 1
             return

@@ -13,7 +13,7 @@ class ExperimentSpec:
     seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side; else they take turns.
     After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can.
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
-    after a restart. The SLOs are upper bounds in ms.
+    after a restart; so is other `traffic`, where it is recorded. The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -29,6 +29,7 @@ class ExperimentSpec:
     mode: str = "live"
     forced_pairs: int = 0
     engines: tuple[str, ...] = ()
+    traffic: str = ""
 
 
 @dataclass(frozen=True, slots=True)

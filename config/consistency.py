@@ -128,6 +128,7 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
         arms += [
             ((*at, "candidates", j, "engine"), candidate) for j, candidate in enumerate(experiment.candidates)
         ]
+        yield from _replay(experiment, at)
         seen: dict[tuple[str, str, int, str], Path] = {}
         for path, arm in arms:
             if not arm.engine:  # it is launched
@@ -140,6 +141,17 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
                 expected = "an engine of its own for each arm: two on one would slow each other"
                 yield Complaint("", path, expected, f"that of {spelled(seen[engine])}")
             seen.setdefault(engine, path)
+
+
+def _replay(experiment: "Experiment", at: Path) -> Iterator[Complaint]:
+    rate = experiment.sample.rate
+    if experiment.mode == "replay" and experiment.replay is None:
+        yield Complaint("", (*at, "replay"), "a recording's folder or files, with mode: replay", "nothing")
+    elif experiment.mode != "replay" and experiment.replay is not None:
+        yield Complaint("", (*at, "mode"), "replay, with a recording under replay", shown(experiment.mode))
+    elif experiment.replay is not None and not isinstance(rate, str) and rate < 1:
+        expected = "auto, or 1 and more: of a recording all is sent (replay.requests, replay.seconds: less)"
+        yield Complaint("", (*at, "sample", "rate"), expected, shown(rate))
 
 
 def _no_fleet(config: "Config", experiment: "Experiment", path: Path) -> Complaint:

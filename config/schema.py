@@ -27,7 +27,7 @@ from config.policy import checked_name as _name
 from config.record import Record
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
-from config.turns import Turns
+from config.turns import Replay, Turns
 
 
 def _share(value: object) -> object:
@@ -226,16 +226,18 @@ class Experiment(Strict):
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
     )
     timeout_s: Seconds = Field(default=600.0, description="A copy's answer may take this many seconds.")
-    mode: Literal["live", "switchback"] = Field(
+    mode: Literal["live", "switchback", "replay"] = Field(
         default="live",
-        description="live: all arms at once; switchback: one at a time, as turns says, for one spare engine.",
+        description="live: all arms at once; switchback: one at a time, as turns says, for one spare engine;"
+        " replay: likewise, with recorded traffic.",
     )
     forced_pairs: Annotated[Count, Field(ge=0, le=1_000_000)] = Field(
         default=0,
         description="After the calibration, so many pairs whose tokens the control dictates to all arms,"
-        " where engines can (vLLM with --enable-trace-replay). Not with mode: switchback.",
+        " where engines can (vLLM with --enable-trace-replay). Only with mode: live.",
     )
-    turns: Turns = Field(default=Turns(), description="With mode: switchback, how arms take turns.")
+    turns: Turns = Field(default=Turns(), description="With mode: switchback or replay, how arms take turns.")
+    replay: Replay | None = Field(default=None, description="With mode: replay, what is sent to the arms.")
     paused: bool = Field(
         default=False,
         description="Whether nothing is copied for now; at a reload it acts at once and nothing begins anew.",

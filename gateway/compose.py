@@ -30,7 +30,7 @@ from gateway.spec import (
     WorkerSpec,
 )
 from mirror.brakes import BrakeSpec
-from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ShadowSpec, SlotSpec
+from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ReplaySpec, ShadowSpec, SlotSpec
 from wire.tls import ClientTls, ServerTls
 
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
@@ -80,7 +80,11 @@ def compose(
         columns = {place: number for number, place in enumerate(places(config))}
     health = HealthSpec(**{name: getattr(config.health, name) for name in HealthSpec.__dataclass_fields__})
     fleets = _fleets(config.fleets, columns, health)
-    samplings = tuple(_sampling(config, experiment, secret) for experiment in config.experiments)
+    samplings = tuple(
+        _sampling(config, experiment, secret)
+        for experiment in config.experiments
+        if experiment.replay is None  # workers have nothing to do with recorded traffic
+    )
     admission = composed(config, fleet_slots, key_slots)
     limits = LimitsSpec(**{name: getattr(config.limits, name) for name in LimitsSpec.__dataclass_fields__})
     workers = tuple(
@@ -316,16 +320,25 @@ def _mirrored(
         timeout_s=experiment.timeout_s,
         brakes=brakes_of(experiment),
         rate=share_sampled(experiment, fleet),
-        auto=isinstance(experiment.sample.rate, str),
+        auto=isinstance(experiment.sample.rate, str) and experiment.replay is None,
         salt=_derived(secret, f"send again {experiment.name}", _SALT_BYTES),
         warm_up_s=experiment.warm_up_s,
         slots=_slots(experiment),
+        replay=_replay(experiment, fleet),
     )
 
 
 def _slots(experiment: Experiment) -> SlotSpec | None:
     turns = experiment.turns
     return None if experiment.mode == "live" else SlotSpec(turns.slot_s, turns.switch, turns.ready_s)
+
+
+def _replay(experiment: Experiment, fleet: Fleet) -> ReplaySpec | None:
+    said = experiment.replay
+    if said is None:
+        return None
+    files = tuple(map(_file, said.files))
+    return ReplaySpec(files, said.rounds, said.speed, said.requests, said.seconds, _names(fleet))
 
 
 def _arm(name: str, arm: Arm, kinds: Mapping[str, str]) -> ArmSpec:
@@ -357,7 +370,17 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         mode=experiment.mode,
         forced_pairs=experiment.forced_pairs if experiment.mode == "live" else 0,
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
+        traffic=_traffic(experiment),
     )
+
+
+def _traffic(experiment: Experiment) -> str:
+    """What tells the traffic from another: of live traffic nothing, of recorded what is replayed, and how."""
+    said = experiment.replay
+    if said is None:
+        return ""
+    parts = [*map(_file, said.files), said.speed, said.requests, said.seconds, experiment.turns.slot_s]
+    return " ".join(map(str, parts))
 
 
 def _identity(arm: Arm) -> str:

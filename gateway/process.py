@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvloop
 
@@ -21,6 +21,10 @@ from gateway.line import Line
 from gateway.log import configure
 from mirror.brakes import Trip
 from mirror.switched import Switched
+
+if TYPE_CHECKING:
+    from mirror.spec import MirrorExperiment
+    from mirror.traffic import Recorded
 
 _PR_SET_PDEATHSIG = 1
 _AFTER_OTHERS = 10
@@ -91,6 +95,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
             readiness=readiness,
             switched=_switched(line),
             brakes=ShadowBrakes(_tripped(line)),
+            recorded=_recorded,
         )
 
     return _live("shadow", serve, setting)
@@ -166,6 +171,13 @@ def run_launch(spec_json: bytes, setting: Setting) -> int:
         await serve_launch(spec, stop, log, line)
 
     return _live("launch", serve, setting)
+
+
+def _recorded(experiment: "MirrorExperiment") -> "Recorded":
+    """Read what an experiment replays: not loaded where none does."""
+    from gateway.replayed import replayable
+
+    return replayable(experiment)
 
 
 def _switched(line: Line) -> Switched:

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
-from config.schema import Config
+from config.schema import Config, Experiment
 from gateway import deployment, tls
 from gateway.children import Child, Stage
 from gateway.columns import Place as Column
@@ -253,7 +253,8 @@ class _Prepare:
         self._locked = False
 
     def __call__(self, config: Config, told: Told) -> None:
-        """Try all TLS files; hold the state directory from the first configuration on that has experiments.
+        """Try all TLS files, look for recordings; hold the state directory from the first configuration on
+        that has experiments.
 
         Raises deployment.UnusableError.
         """
@@ -261,6 +262,11 @@ class _Prepare:
             tls.check(told.workers[0])
         except BadTls as error:
             raise deployment.UnusableError(f"tls: {error}") from error
+        for experiment in config.experiments:
+            for file in experiment.replay.files if experiment.replay is not None else ():
+                if not file.exists():
+                    why = f"{file}: there is no such file or folder; `shadowlane record` makes one"
+                    raise deployment.UnusableError(f"experiment {experiment.name}: replay: {why}")
         self.hold(config)
 
     def hold(self, config: Config) -> None:
@@ -280,6 +286,14 @@ def _environment(env: Mapping[str, str], run_dir: Path) -> dict[str, str]:
         "PROMETHEUS_MULTIPROC_DIR": str(run_dir / "metrics"),
         "PYTHONPATH": os.pathsep.join(searched),
     }
+
+
+def _sent(config: Config, experiment: Experiment) -> str:
+    """What an experiment's arms get."""
+    if experiment.replay is not None:
+        return f"replays {', '.join(map(str, experiment.replay.files))} to, in turn"
+    share = share_sampled(experiment, config.fleet_of(experiment))
+    return f"copies {share:.3g} of the conversations to{', in turn' if experiment.mode != 'live' else ''}"
 
 
 class _Kinds:
@@ -339,8 +353,7 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
         lines.append(f"  recording     {share:.3g} of the conversations to {told.record.to} ({what})")
     kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.arms}
     for experiment in config.experiments:
-        share = share_sampled(experiment, config.fleet_of(experiment))
-        lines.append(f"  experiment    {experiment.name}: copies {share:.3g} of the conversations to")
+        lines.append(f"  experiment    {experiment.name}: {_sent(config, experiment)}")
         arms = [("control", experiment.control), *((c.name, c) for c in experiment.candidates)]
         lines += [
             f"                {name}  {arm.engine}  ({'launched' if arm.launch else kinds[arm.engine]})"

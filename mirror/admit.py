@@ -14,10 +14,15 @@ TURN_MISSING = "turn_missing"
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What an experiment does now, as the analysis says; `epoch` grows when the experiment changes."""
+    """What an experiment does now, as the analysis says; `epoch` grows when the experiment changes.
+
+    Where arms take turns: the number of the next block, and how many blocks candidates have had so far.
+    """
 
     name: PhaseName = "calibration"
     epoch: int = 0
+    blocks: int = 0
+    turns: int = 0
 
 
 @dataclass(slots=True)

@@ -91,7 +91,7 @@ class Arm:
 
         Of a request that is sent more than once, each `duplicate` and `twin` has a salt of its own, the same
         for all turns and conversations: so it finds in the cache what it left there, and nothing else.
-        Where arms take turns, so has each `slot`: it begins as cold as every other.
+        Where arms take turns, so has each `slot`, named by its beginning: it is as cold as every other.
         The query is left out, for it may hold a credential.  Raises ValueError when a header cannot be sent.
         """
         experiment = self._experiment

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -20,9 +21,10 @@ from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
 from mirror.slots import BETWEEN_SLOTS, Block
-from mirror.spec import CONTROL, MirrorExperiment, ShadowSpec
+from mirror.spec import CONTROL, MirrorExperiment, ShadowSpec, SlotSpec
 from mirror.stand import Stand
 from mirror.switchback import Bring, Switchback
+from mirror.traffic import Live, Open, Replayed
 from wire.tasks import Tasks
 
 UNSENDABLE = "unsendable"
@@ -43,7 +45,8 @@ class Comparison:
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
     `lacking()` are the arms that are not ready for copies.
-    `bring(arm)` makes an arm stand where they take turns; left out, by its address.
+    `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `recorded` reads what
+    is replayed.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Comparison:
         tell_ids: Callable[[bytes], bool] | None = None,
         lacking: Callable[[], list[str]] = list,
         bring: Bring | None = None,
+        recorded: Open | None = None,
     ) -> None:
         self.experiment = experiment
         self._phase = Phase()
@@ -84,7 +88,7 @@ class Comparison:
         self._slots: Switchback | None = None
         self.paused = False
         if experiment.slots is not None:
-            self._take_turns(bring)
+            self._take_turns(experiment.slots, bring, recorded)
 
     @property
     def phase(self) -> Phase:
@@ -105,6 +109,11 @@ class Comparison:
         self._phase = phase
 
     @property
+    def reached(self) -> Phase:
+        """The phase, with the blocks that were begun here."""
+        return self._phase if self._slots is None else self._slots.reached(self._phase)
+
+    @property
     def unforced(self) -> str | None:
         """Why no token can be forced, where it was asked for."""
         return None if self._forcing is None else self._forcing.why
@@ -114,15 +123,15 @@ class Comparison:
         """The memory of this experiment's copies: requests, answers under way, answers kept."""
         return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.arms)
 
-    def _take_turns(self, bring: Bring | None) -> None:
-        spec = self.experiment.slots
-        assert spec is not None
+    def _take_turns(self, spec: SlotSpec, bring: Bring | None, recorded: Open | None) -> None:
+        experiment = self.experiment
+        replays = experiment.replay is not None and recorded is not None
         self._slots = Switchback(
             {arm.spec.name: arm for arm in self.arms},
             self.joiner,
             bring or Stand(spec.switch, spec.ready_s).bring,
-            slot_s=spec.seconds,
-            phase=lambda: "paused" if self._rests else self._phase.name,
+            Replayed(experiment, recorded, self.take) if replays and recorded else Live(spec.seconds),
+            phase=lambda: replace(self._phase, name="paused") if self._rests else self._phase,
             began=self._admission.forget,
         )
         self._turning = self._tasks.spawn(self._slots.run(), name=f"slots of {self.experiment.name}")
@@ -154,7 +163,8 @@ class Comparison:
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
             copy.turn,
-            phase=phase,
+            # Where arms take turns the calibration sends nothing twice at a time, and so takes all.
+            phase=phase if block is None or phase.name == "paused" else replace(phase, name="live"),
             inflight=joiner.inflight if block is None else len(arms[0].reading),
             room=self._held_bytes() + size * times <= self._spec.held_bytes,
             copies=times,
@@ -168,7 +178,7 @@ class Comparison:
         try:
             duplicates = [
                 [
-                    arm.prepare(copy, body, twin, number, slot=None if block is None else 2 * block.number)
+                    arm.prepare(copy, body, twin, number, slot=None if block is None else block.since_ns)
                     for arm in arms
                     for twin in twins
                 ]
@@ -217,7 +227,8 @@ class Comparison:
         keys = [(p.arm.spec.name, p.twin) for p in prepared]
         if block is not None:
             keys.append((block.second.arm, block.second.twin))
-        if not joiner.open(id, head, keys, size, at_ns, alone=duplicate > 0):
+        alone = duplicate > 0 or self.experiment.replay is not None  # production answers neither
+        if not joiner.open(id, head, keys, size, at_ns, alone=alone):
             return
         if block is not None:
             block.hold(at_ns, id, copy, duplicate)
@@ -323,6 +334,8 @@ class Comparison:
             for arm in self.arms:
                 arm.give_up()
             self._admission.forget()
+            if self._slots is not None:
+                self._slots.disturb()
 
     def close(self) -> None:
         """End what is under way: it is dropped, not held against the arms."""

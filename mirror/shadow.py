@@ -22,6 +22,7 @@ from mirror.observations import Observations
 from mirror.readiness import Readiness
 from mirror.spec import MirrorExperiment, ShadowSpec
 from mirror.switched import Switched
+from mirror.traffic import Open
 from wire.tasks import Tasks
 
 LANE_SOCKET = "lane.sock"
@@ -40,6 +41,8 @@ class _PhaseFrame(msgspec.Struct, frozen=True):
     experiment: str
     phase: PhaseName
     epoch: int = 0
+    blocks: int = 0
+    turns: int = 0
 
 
 # A new list of experiments, and whom to tell once it holds (None) or why it could not.
@@ -55,14 +58,15 @@ async def serve_shadow(
     readiness: Readiness | None = None,
     switched: Switched | None = None,
     brakes: ShadowBrakes | None = None,
+    recorded: Open | None = None,
 ) -> None:
     """Shadow until `stop` is set, then drain: no new copies, those under way get `drain_s`.
 
     `rng` shuffles the order of dispatch.  `changes` bring other experiments while it runs, `readiness` says
-    which launched engines may have copies.  Raises OSError when the lane cannot be listened on,
-    BooksDoNotClose at the end when they do not, and whatever ended a background task.
+    which launched engines may have copies, `recorded` reads what is replayed.  Raises OSError when the lane
+    cannot be listened on, BooksDoNotClose at the end when they do not, and whatever ended a background task.
     """
-    shadow = Shadow(spec, rng or Random(), readiness or Readiness(), brakes or ShadowBrakes())
+    shadow = Shadow(spec, rng or Random(), readiness or Readiness(), brakes or ShadowBrakes(), recorded)
     if switched is not None:
         switched.obeyed_by(shadow.switch)
     await shadow.serve(stop, changes)
@@ -77,8 +81,10 @@ class Shadow:
         rng: Random,
         readiness: Readiness | None = None,
         brakes: ShadowBrakes | None = None,
+        recorded: Open | None = None,
     ) -> None:
         self._spec = spec
+        self._recorded = recorded
         self._brakes = brakes or ShadowBrakes()
         self._paused: AbstractSet[str] = frozenset()
         self._readiness = readiness or Readiness()
@@ -106,6 +112,7 @@ class Shadow:
             held_bytes=self._held_bytes,
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
             lacking=lambda: self._readiness.lacking(experiment),
+            recorded=self._recorded,
         )
 
     async def serve(self, stop: asyncio.Event, changes: Changes | None = None) -> None:
@@ -180,6 +187,7 @@ class Shadow:
         for comparison in comparisons:
             if not last:
                 self._ended[comparison.experiment.name] = comparison.phase.epoch
+                self._phases[comparison.experiment.name] = comparison.reached
                 self.comparisons.pop(comparison.experiment.name, None)
             comparison.close()
             self.observations.offer(_pack("books", comparison.books()))
@@ -225,7 +233,7 @@ class Shadow:
         if not isinstance(frame, list) or len(frame) != 2 or frame[0] != "phase":
             raise ValueError("not a phase frame")
         told = msgspec.convert(frame[1], _PhaseFrame)
-        phase = self._phases[told.experiment] = Phase(told.phase, told.epoch)
+        phase = self._phases[told.experiment] = Phase(told.phase, told.epoch, told.blocks, told.turns)
         if (comparison := self.comparisons.get(told.experiment)) is not None:
             comparison.phase = phase
 

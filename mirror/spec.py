@@ -43,6 +43,23 @@ class SlotSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplaySpec:
+    """Recorded traffic, in place of live: `files` (or folders of them), and how much of them.
+
+    It is sent `rounds` times to each candidate, `speed` times as fast as recorded; of it the first `requests`
+    and those of the first `seconds` of the recording.  `names` are the models' names that stay; any other
+    becomes the first of them.
+    """
+
+    files: tuple[str, ...]
+    rounds: int = 1
+    speed: float = 1.0
+    requests: int | None = None
+    seconds: float | None = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorExperiment:
     """One comparison: the control and the candidates, all given the same copies.
 
@@ -51,7 +68,8 @@ class MirrorExperiment:
     one answer, and `first_byte_s` the wait for its head.  `rate`: how often a conversation is sent
     (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
-    `slots`: the arms take turns, and then of each slot; None: they stand side by side.
+    `slots`: the arms take turns, and then of each slot; None: they stand side by side.  `replay`: what they
+    then get is recorded and not live.
     """
 
     name: str
@@ -67,6 +85,7 @@ class MirrorExperiment:
     salt: bytes = field(default=b"", repr=False)
     warm_up_s: float = 0.0
     slots: SlotSpec | None = None
+    replay: ReplaySpec | None = None
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]

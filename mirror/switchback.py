@@ -2,16 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from time import monotonic_ns
 from typing import Any
 
+from mirror.admit import Phase
 from mirror.arms import Arm
 from mirror.pair import Joiner
 from mirror.rewrite import Body
 from mirror.slots import Block, Held, block_of
 from mirror.spec import CONTROL
+from mirror.traffic import Traffic
 
 ARM_NOT_READY = "arm_not_ready"
+RECORDING = "the recording"  # among the troubles
 _LOOK_S = 0.05
 _AGAIN_S = 1.0  # after an arm that did not come, or a pause
 
@@ -24,7 +28,7 @@ class Switchback:
     """Runs blocks one after another.
 
     `phase()` is the analysis's word; `began()` is called when a block's first slot begins, so that only
-    conversations that begin in it are taken.
+    conversations that begin in it are taken; `over()` once there is nothing more to send.
     """
 
     def __init__(
@@ -32,31 +36,43 @@ class Switchback:
         arms: Mapping[str, Arm],
         joiner: Joiner,
         bring: Bring,
+        traffic: Traffic,
         *,
-        slot_s: float,
-        phase: Callable[[], str],
+        phase: Callable[[], Phase],
         began: Callable[[], None],
+        over: Callable[[], None] = lambda: None,
     ) -> None:
         self._arms = arms
         self._joiner = joiner
         self._bring = bring
-        self._slot_s = slot_s
+        self._traffic = traffic
         self._phase = phase
         self._began = began
+        self._over = over
         self._candidates = [name for name in arms if name != CONTROL]
-        self._tried = 0  # blocks in which a candidate was due: whose turn it is
+        self._turns = 0  # blocks in which a candidate was due: whose turn it is
+        self._calibrated = 0  # blocks in which the control was due twice
         self._number = 0
+        self._disturbed = False
         self.block: Block | None = None
         self.standing: str | None = None  # the arm that serves now
         self._troubles: dict[str, str] = {}  # by arm: why it did not come when it was last due
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until all is sent, or it is cancelled."""
         while True:
-            if self._phase() == "paused":
+            phase = self._phase()
+            # What the analysis has of blocks before: they go on where a process before this one was.
+            self._number = max(self._number, phase.blocks)
+            self._turns = max(self._turns, phase.turns)
+            if phase.name == "paused" or await self._unknown(phase) is not None:
                 await asyncio.sleep(_AGAIN_S)
-                continue
-            await self._one()
+            elif self._traffic.is_over(self._turns):
+                self.standing = None
+                self._over()
+                return
+            else:
+                await self._one(phase.name)
 
     def stop(self, reason: str) -> None:
         """No slot follows: what was to be repeated will not be."""
@@ -64,40 +80,76 @@ class Switchback:
             self._give_up(block, reason)
             self.block = None
 
+    def disturb(self) -> None:
+        """A pause: what is under way is given up, and is no whole block."""
+        self._disturbed = True
+
+    def reached(self, phase: Phase) -> Phase:
+        """The phase, with as many blocks as there have been by now."""
+        return replace(phase, blocks=self._number, turns=self._turns)
+
     def status(self) -> dict[str, Any]:
         """What is going on, for the status frame."""
-        return {"standing": self.standing, "blocks": self._number, "troubles": dict(self._troubles)}
+        return {
+            "standing": self.standing,
+            "blocks": self._number,
+            "turns": self._turns,
+            "troubles": dict(self._troubles),
+            "replay": self._traffic.status(),
+            "over": self._traffic.is_over(self._turns),
+        }
 
-    async def _one(self) -> None:
-        phase = self._phase()
-        slots = block_of(self._tried, self._candidates, calibrating=phase == "calibration")
+    async def _unknown(self, phase: Phase) -> str | None:
+        """Why the next block is not known yet."""
+        if self._traffic.moves_on and not phase.epoch:
+            return "the analysis has not said yet how much was sent before"
+        return self._noted(RECORDING, await self._traffic.known())
+
+    async def _one(self, phase: str) -> None:
+        is_calibrating = phase == "calibration"
+        slots = block_of(self._turns, self._candidates, calibrating=is_calibrating)
         block = Block(self._number, slots, phase)
-        if not await self._stands(block.first.arm):
+        control = self._arms[block.first.arm]
+        piece = self._calibrated if is_calibrating else self._turns // max(1, len(self._candidates))
+        if not (await self._stands(block.first.arm) and await self._ready(piece, control)):
             await asyncio.sleep(_AGAIN_S)
             return
+        self._disturbed = False
         self._began()
         self.block = block
+        self._number += 1
         block.since_ns = monotonic_ns()
-        await asyncio.sleep(self._slot_s)
+        await self._traffic.run(block, lambda: self._disturbed)
         block.until_ns = monotonic_ns()
         await self._quiet(block.first.arm)
-        if not block.held:
+        if block.held:
+            if await self._stands(block.second.arm):
+                await self._again(block)
+                await self._quiet(block.second.arm)
+            self._give_up(block, ARM_NOT_READY)
+        elif not self._traffic.moves_on:
             return  # nobody asked anything: there is nothing to repeat
-        self._number += 1
-        if block.second.arm != CONTROL:
-            self._tried += 1
-        if await self._stands(block.second.arm):
-            await self._again(block)
-            await self._quiet(block.second.arm)
-        self._give_up(block, ARM_NOT_READY)
+        if self._disturbed and self._traffic.moves_on:
+            return  # the same piece again
+        if is_calibrating:
+            self._calibrated += 1
+        else:
+            self._turns += 1
+
+    async def _ready(self, piece: int, control: Arm) -> bool:
+        return self._noted(RECORDING, await self._traffic.ready(piece, control)) is None
+
+    def _noted(self, name: str, why: str | None) -> str | None:
+        if why is None:
+            self._troubles.pop(name, None)
+        else:
+            self._troubles[name] = why
+        return why
 
     async def _stands(self, name: str) -> bool:
         self.standing = None
-        why = await self._bring(self._arms[name])
-        if why is not None:
-            self._troubles[name] = why
+        if self._noted(name, await self._bring(self._arms[name])) is not None:
             return False
-        self._troubles.pop(name, None)
         self.standing = name
         return True
 
@@ -127,7 +179,7 @@ class Switchback:
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         arm = self._arms[slot.arm]
         body = Body(copy.path, copy.body, encoded=encoded)
-        prepared = arm.prepare(copy, body, slot.twin, held.duplicate, slot=2 * block.number + 1)
+        prepared = arm.prepare(copy, body, slot.twin, held.duplicate, slot=block.again_ns)
         joiner.note(held.id, {"shifts": {slot.arm: block.shift_ns}})
 
         def done(answer: dict[str, Any]) -> None:

@@ -39,8 +39,13 @@ class Recording:
     bucketed: bool = False
 
 
-def read(paths: Sequence[Path], *, block_tokens: int | None = None) -> Recording:
-    """Read files or folders of recordings.  Raises TraceError, naming file and line."""
+def read(
+    paths: Sequence[Path], *, block_tokens: int | None = None, most_bytes: int | None = None
+) -> Recording:
+    """Read files or folders of recordings.  Raises TraceError, naming file and line.
+
+    `most_bytes` bounds the lines that are read, once unpacked.
+    """
     files = [file for path in paths for file in _files(path)]
     if not files:
         raise TraceError(f"{', '.join(map(str, paths))}: no file of traffic here")
@@ -49,7 +54,7 @@ def read(paths: Sequence[Path], *, block_tokens: int | None = None) -> Recording
             return Recording("azure", _azure(files), 512)
         if files[0].suffix == ".json":
             return Recording("sharegpt", list(_sharegpt(files)), 512, timed=False)
-        return _lines(files, block_tokens)
+        return _lines(files, block_tokens, most_bytes)
     except TornError as error:
         raise TraceError(str(error)) from None
     except OSError as error:
@@ -76,12 +81,16 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _lines(files: Sequence[Path], block_tokens: int | None) -> Recording:
+def _lines(files: Sequence[Path], block_tokens: int | None, most_bytes: int | None) -> Recording:
     rows: list[Row] = []
+    size = 0
     for file, began in zip(files, _beginnings(files), strict=True):
         for number, line in enumerate(read_lines(file), start=1):
             if not line.strip():
                 continue
+            size += len(line)
+            if most_bytes is not None and size > most_bytes:
+                raise TraceError(f"{file}:{number}: more than {most_bytes} bytes; take fewer files")
             try:
                 row = from_line(line)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ from workload import fidelity, sweep
 from workload.formats import Recording, read, spread
 from workload.generate import generate
 from workload.model import Model, fit
-from workload.replay import HttpSender, measured_scale
+from workload.replay import HttpSender
 from workload.replaying import say, session, settings_of, slo_of
 from workload.row import Row, to_line
 from workload.scenario import Plan, rescheduled
@@ -100,7 +100,7 @@ async def _points(
     made: list[sweep.Point] = []
     async with session() as http:
         first = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
-        scale = await measured_scale(first, settings.model)
+        scale = await first.scale(settings.model)
         sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
         for load in loads:
             one = await sweep.point(

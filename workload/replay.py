@@ -133,6 +133,18 @@ class HttpSender:
         """Where it sends to."""
         return self._settings.url
 
+    async def scale(self, model: str | None) -> Scale:
+        """How many tokens the server makes of words.  Raises ValueError where it does not answer."""
+
+        async def count(text: str) -> int | None:
+            body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, "stream": False}
+            got = await self.post(CHAT, body if model is None else {**body, "model": model}, 0.0)
+            if got.failure is not None:
+                raise ValueError(f"{self.url} does not answer a first request: {got.failure}")
+            return got.prompt_tokens
+
+        return await measured_scale(count)
+
     async def send(self, ask: Ask, scheduled_s: float, earlier: Reply | None) -> Reply:
         """Send one request and read its answer to the end.  Nothing raises but being cancelled."""
         body, path = self._body(ask, earlier)
@@ -219,23 +231,18 @@ def _newest(messages: Messages) -> Messages:
     return messages[last + 1 :] or messages[-1:]
 
 
-async def measured_scale(sender: HttpSender, model: str | None) -> Scale:
-    """How many tokens the server makes of words, asked with two prompts; Scale() where it does not tell.
+async def measured_scale(count: Callable[[str], Awaitable[int | None]]) -> Scale:
+    """How many tokens a server makes of words, asked with two prompts; Scale() where it does not tell.
 
-    Raises ValueError where it does not answer.
+    `count(text)` gives a prompt's tokens, None where they are not told; what it raises goes through.
     """
     counted: list[tuple[int, int]] = []
     for n in (64, 512):
         text = text_of((n,), 512, n, Scale())
-        body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, "stream": False}
-        if model is not None:
-            body["model"] = model
-        got = await sender.post(CHAT, body, 0.0)
-        if got.failure is not None:
-            raise ValueError(f"{sender.url} does not answer a first request: {got.failure}")
-        if got.prompt_tokens is None:
+        tokens = await count(text)
+        if tokens is None:
             return Scale()
-        counted.append((text.count(" ") + 1, got.prompt_tokens))
+        counted.append((text.count(" ") + 1, tokens))
     try:
         return Scale.of(counted[0], counted[1])
     except ValueError:

@@ -17,7 +17,7 @@ from workload.arrivals import poisson
 from workload.asks import Ask, asks, at_speed
 from workload.formats import Recording, read, spread
 from workload.packed import Lines, Packing
-from workload.replay import HttpSender, Sent, Settings, measured_scale, open_loop
+from workload.replay import HttpSender, Sent, Settings, open_loop
 from workload.reply import Reply
 from workload.results import Slo, results, table, to_map
 from workload.row import Row, to_line
@@ -94,7 +94,7 @@ async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int) -> Se
         sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
         if any(ask.body is None for ask in listed):
             model = settings.model or next((ask.model for ask in listed if ask.model is not None), None)
-            scale = await measured_scale(sender, model)
+            scale = await sender.scale(model)
             say(f"a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
             sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
         return await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open)

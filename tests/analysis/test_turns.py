@@ -65,6 +65,17 @@ def test_what_a_whole_slot_has_of_its_own_is_no_difference_between_arms() -> Non
     assert 0.06 < spread < 0.16
 
 
+def test_how_many_blocks_there_were_is_known_from_the_records_marked_ones_too() -> None:
+    trial = Trial(TURNS)
+    taken = in_turns(6)
+    for record in taken:
+        trial.add(replace(record, mark="warm_up") if record.block == 5 else record)
+    assert (trial.blocks, trial.turns) == (6, 6)
+    calibrating = Trial(TURNS)
+    calibrating.add(replace(taken[0], block=8))
+    assert (calibrating.blocks, calibrating.turns) == (9, 0)
+
+
 def test_a_slot_that_repeats_late_is_told() -> None:
     trial = Trial(TURNS)
     for record in in_turns(30):

@@ -1,13 +1,16 @@
 """What the processes are told of arms that take turns, and of an experiment whose engines are others."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from config.load import ConfigError, load
 from config.schema import Config
 from gateway.compose import compose
 from gateway.rollout import changes
-from mirror.spec import SlotSpec
+from mirror.spec import ReplaySpec, SlotSpec
 
 
 def config(control: str = "http://spare:1", candidate: str = "http://spare:1", **more: Any) -> Config:
@@ -64,6 +67,49 @@ def test_what_changes_no_verdict_goes_on_in_the_same_epoch() -> None:
     after = told(config(candidate="http://spare:2", sample={"rate": 0.5}, max_inflight=8))
     assert changes(before, after).anew == () and changes(before, after).ending == {"fp8"}
     assert before.analysis.experiments == after.analysis.experiments
+
+
+def replays(**more: Any) -> Any:
+    return told(config(candidate="http://spare:2", mode="replay", replay={"files": "week", **more}))
+
+
+def test_recorded_traffic_goes_to_arms_in_turn_and_workers_copy_nothing_for_it() -> None:
+    spec = replays(rounds=3, speed=2, requests=10, seconds=60)
+    replay = spec.shadow.experiments[0].replay
+    assert replay == ReplaySpec((str(Path("week").absolute()),), 3, 2.0, 10, 60.0, ("m",))
+    assert spec.shadow.experiments[0].slots == SlotSpec(600.0)
+    assert not spec.workers[0].experiments
+    assert told(config(candidate="http://spare:2")).workers[0].experiments
+
+
+@pytest.mark.parametrize("more", [{"files": "other"}, {"speed": 2}, {"requests": 5}, {"seconds": 5}])
+def test_other_recorded_traffic_is_another_epoch_and_another_round_of_it_is_not(more: Any) -> None:
+    assert changes(replays(), replays(**more)).anew == ("fp8",)
+    assert changes(replays(), replays(rounds=2)).anew == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "place", "remedy"),
+    [
+        ({"mode": "replay"}, "experiments[0].replay", "a recording's folder or files"),
+        ({"replay": "week"}, "experiments[0].mode", "replay, with a recording under replay"),
+        ({"mode": "replay", "replay": "week", "sample": {"rate": 0.1}}, "experiments[0].sample.rate", "auto"),
+        ({"mode": "replay", "replay": []}, "experiments[0].replay.files", "at least 1"),
+    ],
+)
+def test_what_of_a_replay_does_not_fit_together_is_told_with_its_place(
+    tmp_path: Path, more: Any, place: str, remedy: str
+) -> None:
+    arms = {"control": {"engine": "http://s:1"}, "candidates": [{"name": "c", "engine": "http://s:2"}]}
+    written = {
+        "fleets": [{"model": "m", "engines": ["http://e:1"]}],
+        "experiments": [{"name": "fp8", **arms, **more}],
+    }
+    file = tmp_path / "shadowlane.yaml"
+    file.write_text(json.dumps(written))
+    with pytest.raises(ConfigError) as refused:
+        load(file, {}, {})
+    assert place in str(refused.value) and remedy in str(refused.value)
 
 
 def test_tokens_are_forced_side_by_side_only() -> None:

@@ -16,6 +16,7 @@ import uvloop
 from mirror.lane import pack_copy, pack_served
 from mirror.shadow import Shadow
 from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec
+from mirror.traffic import Open
 from tests.mirror.scripted import chunk
 
 
@@ -74,8 +75,9 @@ class Analysis:
             writer.transport.abort()
 
 
-def phase_frame(experiment: str, phase: str, epoch: int = 1) -> bytes:
-    packed: bytes = msgpack.packb(["phase", {"experiment": experiment, "phase": phase, "epoch": epoch}])
+def phase_frame(experiment: str, phase: str, epoch: int = 1, **more: int) -> bytes:
+    told = {"experiment": experiment, "phase": phase, "epoch": epoch, **more}
+    packed: bytes = msgpack.packb(["phase", told])
     return packed
 
 
@@ -126,6 +128,7 @@ class Stage:
     run_dir: Path
     analysis: Analysis
     stop: asyncio.Event
+    serving: Shadow
 
     async def worker(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_unix_connection(str(self.run_dir / "lane.sock"))
@@ -142,15 +145,20 @@ def experiment(*arms: ArmSpec, **limits: Any) -> MirrorExperiment:
 
 @asynccontextmanager
 async def shadow(
-    run_dir: Path, told: MirrorExperiment, phase: str | None = "live", **limits: Any
+    run_dir: Path,
+    told: MirrorExperiment,
+    phase: str | None = "live",
+    *,
+    recorded: Open | None = None,
+    **limits: Any,
 ) -> AsyncIterator[Stage]:
     """Run the shadow process until the block ends, then stop it and let it close its books."""
-    stage = Stage(run_dir, Analysis(run_dir), asyncio.Event())
+    spec = ShadowSpec(str(run_dir), (told,), **limits)
+    serving = Shadow(spec, Random(), recorded=recorded)
+    stage = Stage(run_dir, Analysis(run_dir), asyncio.Event(), serving)
     if phase != "absent":
         await stage.analysis.open(phase, told.name)
-    spec = ShadowSpec(str(run_dir), (told,), **limits)
     async with asyncio.TaskGroup() as tasks:
-        serving = Shadow(spec, Random())
         running = tasks.create_task(serving.serve(stage.stop))
         await until((run_dir / "lane.sock").exists)
         if phase != "absent":

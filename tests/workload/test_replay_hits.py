@@ -15,7 +15,7 @@ from tests.support import Engine
 from workload.asks import Ask, asks, at_speed, block_hits
 from workload.formats import Recording, read
 from workload.prompts import Lognormal, Shape, conversations, system_prompts
-from workload.replay import History, HttpSender, Settings, measured_scale, open_loop
+from workload.replay import History, HttpSender, Settings, open_loop
 from workload.replaying import session
 from workload.reply import Reply
 from workload.results import Results, Slo, results
@@ -75,7 +75,7 @@ async def replayed(listed: list[Ask], history: History) -> Results:
     try:
         async with session() as http:
             settings = Settings(running.url, model="m", history=history, ignore_eos=True)
-            scale = await measured_scale(HttpSender(http, settings, clock=time.monotonic, scale=Scale()), "m")
+            scale = await HttpSender(http, settings, clock=time.monotonic, scale=Scale()).scale("m")
             sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
             sent = await open_loop(listed, sender.send, clock=time.monotonic)
     finally:

@@ -1,0 +1,169 @@
+"""What is sent where an experiment replays?  A recording's requests as copies, in pieces of one slot each.
+
+What has text goes as it was recorded; what has none becomes words that share what the recorded prompts
+shared (`workload.words`), as many as the control's own count of tokens says.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from mirror.arms import Arm
+from mirror.frames import Copy
+from mirror.headers import MARKER
+from mirror.sample import copyable, is_stateful
+from mirror.spec import MirrorExperiment
+from mirror.traffic import Due
+from wire.fetch import fetch
+from wire.http1 import request_bytes
+from workload.asks import CHAT, Ask, asks, at_speed
+from workload.formats import read, spread
+from workload.replay import measured_scale
+from workload.row import Row
+from workload.words import Scale, text_of
+
+MOST_BYTES: Final = 512 << 20  # of a recording's lines, and of one piece's requests
+_ASK_S: Final = 60.0
+_ANSWERED_IN_TOKENS: Final = frozenset(
+    {CHAT, "/chat/completions", "/v1/completions", "/completions", "/v1/messages", "/v1/responses"}
+)
+_HEADERS: Final = [(b"content-type", b"application/json")]
+
+
+class Replayable:
+    """A recording that was read."""
+
+    def __init__(self, experiment: MirrorExperiment, rows: Sequence[Row], block_tokens: int) -> None:
+        assert experiment.replay is not None and experiment.slots is not None
+        self._experiment = experiment
+        self._spec = experiment.replay
+        self.left_out: Counter[str] = Counter()  # by reason
+        kept = [row for row in rows if self._is_kept(row)]
+        self._turn = {(row.session, row.id): row.turn for row in kept if row.session is not None}
+        listed = [ask for ask in at_speed(asks(kept, block_tokens), self._spec.speed) if self._is_wanted(ask)]
+        self._asks = listed if self._spec.requests is None else listed[: self._spec.requests]
+        if not self._asks:
+            raise ValueError(f"{', '.join(self._spec.files)}: no request that could be replayed")
+        self._slot_s = experiment.slots.seconds
+        slots = groupby(range(len(self._asks)), key=lambda at: int(self._asks[at].at_s // self._slot_s))
+        self._pieces = [(slot, list(places)) for slot, places in slots]
+        self._scale: Scale | None = None
+        if all(ask.body is not None for ask in self._asks):
+            self._scale = Scale()
+
+    @property
+    def pieces(self) -> int:
+        """How many slots the recording fills."""
+        return len(self._pieces)
+
+    async def get_ready(self, control: Arm) -> None:
+        """Learn how many tokens the control makes of a word.  ValueError: it does not answer."""
+        if self._scale is None:
+            self._scale = await measured_scale(lambda text: self._counted(control, text))
+
+    def piece(self, number: int) -> Sequence[Due]:
+        """The requests of a piece, by their distance from its beginning."""
+        slot, places = self._pieces[number]
+        due: list[Due] = []
+        size = 0
+        for place in places:
+            ask = self._asks[place]
+            copy = self._copy(ask)
+            size += len(copy.body)
+            if size > MOST_BYTES:
+                raise ValueError(f"the requests of {self._slot_s:g} s are more than {MOST_BYTES} bytes")
+            due.append(Due(round((ask.at_s - slot * self._slot_s) * 1e9), copy))
+        return due
+
+    def status(self) -> dict[str, Any]:
+        """JSON-able: what is sent to each arm, and what is left out, by reason."""
+        return {"requests": len(self._asks), "pieces": self.pieces, "left_out": dict(self.left_out)}
+
+    def _is_kept(self, row: Row) -> bool:
+        if row.status not in (None, 200):
+            self.left_out["failed"] += 1  # production had no answer to it either
+        elif not _is_copyable(row):
+            self.left_out["not_copyable"] += 1
+        else:
+            return True
+        return False
+
+    def _is_wanted(self, ask: Ask) -> bool:
+        seconds = self._spec.seconds
+        return seconds is None or ask.at_s * self._spec.speed < seconds
+
+    def _copy(self, ask: Ask) -> Copy:
+        body = dict(ask.body) if ask.body is not None else self._made_up(ask)
+        names = self._spec.names
+        said = body.get("model") or ask.model
+        body["model"] = said if said and (not names or said in names) else (*names, "default")[0]
+        turn = 0 if ask.session is None else self._turn.get((ask.session, ask.id), 0)
+        name = ask.id if ask.session is None else ask.session
+        return Copy(
+            experiment=self._experiment.name,
+            id=ask.id,
+            path=ask.path if ask.body is not None else CHAT,
+            headers=_HEADERS,
+            body=msgspec.json.encode(body),
+            received_ns=0,
+            sent_ns=0,
+            root=int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big"),
+            turn=turn,
+            stream=body.get("stream") is True,
+        )
+
+    def _made_up(self, ask: Ask) -> dict[str, Any]:
+        text = text_of(ask.blocks, ask.block_tokens, ask.prompt_tokens, self._scale or Scale(), name=ask.id)
+        sampling = {} if ask.sampling is None else msgspec.to_builtins(ask.sampling)
+        return {
+            **{name: value for name, value in sampling.items() if value is not None},
+            "messages": [{"role": "user", "content": text or "so"}],
+            "max_tokens": ask.output_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+
+    async def _counted(self, control: Arm, text: str) -> int | None:
+        spec = control.spec
+        body = {
+            "model": spec.model or (*self._spec.names, "default")[0],
+            "messages": [{"role": "user", "content": text}],
+            "max_tokens": 1,
+        }
+        headers = [
+            ("host", control.origin.authority),
+            ("content-type", "application/json"),
+            (MARKER.decode(), self._experiment.name),
+            *spec.headers,
+        ]
+        request = request_bytes("POST", control.origin.path + CHAT, headers, msgspec.json.encode(body))
+        got = await fetch(control.pool, request, _ASK_S, limit_bytes=1 << 20)
+        if got.status != 200:
+            raise ValueError(f"the control does not answer a first request: {got.status or got.ending}")
+        try:
+            return int(msgspec.json.decode(got.body)["usage"]["prompt_tokens"])
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError):
+            return None
+
+
+def _is_copyable(row: Row) -> bool:
+    path = row.path or CHAT
+    if row.request is None:  # a prompt is made up for it: the answer must be tokens, too
+        return path.rstrip("/") in _ANSWERED_IN_TOKENS
+    return copyable(path, stateful=is_stateful(path, msgspec.json.encode(row.request)))
+
+
+def replayable(experiment: MirrorExperiment) -> Replayable:
+    """Read an experiment's recording.  ValueError (`workload.traces.TraceError`) says why it cannot be."""
+    spec = experiment.replay
+    assert spec is not None
+    found = read([Path(file) for file in spec.files], most_bytes=MOST_BYTES)
+    if not found.timed:
+        raise ValueError(f"{spec.files[0]}: it tells no instants; `shadowlane workload generate` gives some")
+    rows = spread(found.rows) if found.bucketed else found.rows
+    return Replayable(experiment, rows, found.block_tokens)

@@ -1,0 +1,133 @@
+"""A whole gateway replays a recording on engines in turn, and says which is faster and which is not."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from emulator.params import EngineParams
+from emulator.server import start
+from tests.gateway.whole import Whole, begin, serving, with_engines
+from tests.support import FINISH, TOKEN, Engine, streams
+from workload.row import Row, to_line
+
+PIECES = 18
+A_PIECE = 6
+SLOT_S = 0.25
+
+
+def recording(folder: Path) -> Path:
+    """Without text: conversations of one turn, some of which begin alike."""
+    made = folder / "recordings"
+    made.mkdir()
+    rows = [
+        Row(
+            timestamp=1000 * SLOT_S * piece + 30.0 * n,
+            input_length=120,
+            output_length=12,
+            hash_ids=[n % 3, 1000 * piece + n],
+            id=f"{piece}.{n}",
+            session=f"{piece}.{n}",
+            model="m",
+            path="/v1/chat/completions",
+            status=200,
+        )
+        for piece in range(PIECES)
+        for n in range(A_PIECE)
+    ]
+    (made / "20261130T040501Z-0001.jsonl").write_bytes(b"".join(map(to_line, rows)))
+    (made / "20261130T040501Z.json").write_text(json.dumps({"schema": 1, "block_tokens": 64}))
+    return made
+
+
+async def emulated(stack: AsyncExitStack, slow: float, seed: int) -> str:
+    params = EngineParams(model="m", seed=seed, speed=2.0, slow=slow, hiccup_rate=0.0)
+    running = await start(params, "127.0.0.1", 0)
+    stack.push_async_callback(running.close)
+    return running.url
+
+
+async def ranking(whole: Whole, name: str = "spare") -> dict[str, Any]:
+    async with whole.http.get(f"{whole.admin}/api/experiments/{name}") as answer:
+        found: dict[str, Any] = await answer.json(content_type=None)
+        return found
+
+
+async def slots(whole: Whole) -> dict[str, Any]:
+    """What the shadow process tells of the experiment's turns."""
+    for process in (await whole.status())["processes"]:
+        for one in process.get("experiments", ()):
+            if one.get("slots"):
+                return dict(one["slots"])
+    return {}
+
+
+async def replayed(whole: Whole) -> dict[str, Any]:
+    """The turns once all is sent."""
+    async with asyncio.timeout(240):
+        while not (seen := await slots(whole)).get("over"):
+            await asyncio.sleep(0.2)
+    return seen
+
+
+def test_a_faster_candidate_is_faster_and_an_identical_one_is_not_in_a_replay_on_engines_in_turn(
+    tmp_path: Path,
+) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        await begin(stack, production := Engine(streams(TOKEN, FINISH)))
+        control, quick, same = [await emulated(stack, slow, n) for n, slow in enumerate((3.0, 1.0, 3.0))]
+        experiment = {
+            "name": "spare",
+            "mode": "replay",
+            "replay": str(recording(tmp_path)),
+            "turns": {"slot_s": SLOT_S, "ready_s": 30},
+            "control": {"engine": control},
+            "candidates": [{"name": "quick", "engine": quick}, {"name": "same", "engine": same}],
+            "calibration_s": 0.5,
+            "calibration_pairs": 20,
+            "warm_up_s": 0,
+        }
+        fleets = [{"model": "m", "engines": [{"url": production.url, "kind": "vllm"}]}]
+        async with serving(tmp_path, {"fleets": fleets, "experiments": [experiment]}) as whole:
+            seen = await replayed(whole)
+            assert seen["turns"] == seen["replay"]["turns"] == 2 * PIECES
+            assert seen["replay"]["requests"] == PIECES * A_PIECE and not seen["replay"]["left_out"]
+            found = await ranking(whole)
+            verdicts = {one["name"]: one["verdicts"]["tpot"] for one in found["candidates"]}
+            assert (found["mode"], found["phase"]) == ("replay", "live")
+            assert verdicts["quick"]["label"] == "FASTER", json.dumps(found, indent=1)
+            assert 0.2 < verdicts["quick"]["ratio"] < 0.6
+            assert verdicts["same"]["label"] in ("EQUIVALENT", "UNDECIDED"), verdicts["same"]
+            assert verdicts["same"]["units"] >= 15
+            books = found["books"]
+            assert books["admitted"] == books["paired"] + sum(books["dropped"].values())
+            assert not production.asked  # what is recorded loads the arms only
+        # the log alone says the same, and a gateway that starts again does not send it again
+        async with serving(tmp_path, {"fleets": fleets, "experiments": [experiment]}) as whole:
+            await replayed(whole)
+            again = await ranking(whole)
+            assert (again["pairs"], again["epoch"]) == (found["pairs"], found["epoch"])
+            assert again["candidates"] == found["candidates"]
+
+    with_engines(test)
+
+
+def test_a_recording_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        await begin(stack, engine := Engine(streams(TOKEN, FINISH)))
+        experiment = {
+            "name": "spare",
+            "mode": "replay",
+            "replay": str(tmp_path / "none"),
+            "control": {"engine": "http://127.0.0.1:9"},
+            "candidates": [{"name": "c", "engine": "http://127.0.0.1:10"}],
+        }
+        fleets = [{"model": "m", "engines": [{"url": engine.url, "kind": "vllm"}]}]
+        async with serving(tmp_path, {"fleets": fleets}) as whole:
+            whole.write(experiments=[experiment])
+            status, said = await whole.reload()
+            assert status == 422 and "there is no such file or folder" in said["error"]["message"]
+            assert "_shadow" not in whole.children()
+
+    with_engines(test)
