@@ -10,6 +10,7 @@ from typing import Final
 
 from wire import tls
 from wire.origin import Origin
+from wire.patience import within
 from wire.resolve import Address, Addresses, Lookup, system_lookup
 from wire.tasks import Tasks
 
@@ -66,7 +67,7 @@ class Dialer:
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect `protocol`, within the time allowed for all of it.  Raises CannotConnect."""
         try:
-            async with asyncio.timeout(self.timeout_s):
+            async with within(self.timeout_s):
                 if self._origin.unix is not None:
                     await self._loop.create_unix_connection(lambda: protocol, self._origin.unix)
                 else:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from wire.exchange import Ending
 from wire.http1 import Headers
+from wire.patience import within
 from wire.response import ResponseHead
 from wire.upstream import Pool
 
@@ -54,7 +55,7 @@ async def fetch(pool: Pool, request: bytes, timeout_s: float, limit_bytes: int =
     done: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
     exchange = pool.send(request, _Collecting(pool, done, limit_bytes))
     try:
-        async with asyncio.timeout(timeout_s):
+        async with within(timeout_s):
             return await asyncio.shield(done)
     except TimeoutError:
         exchange.cancel(Ending.TIMEOUT)
