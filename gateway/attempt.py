@@ -290,6 +290,8 @@ class Attempt:
         if told is not None and fleet is not None:
             self.usage = told
             count(self._service.tallies.counts, fleet.name, told)
+            if told.completion_tokens and self._relay.prompt is not None:
+                self.engine.said(self._relay.prompt, told.completion_tokens)
             if fleet.lessons is not None:
                 fleet.lessons.answered(self._relay.prompt, self.engine.id, told)
 

@@ -9,7 +9,7 @@ from gateway.outlier import Reason, Standing, State
 from gateway.spec import EngineSpec, HealthSpec
 from gateway.usage import Usage
 from routing.rates import Learner, Sample
-from routing.types import Choice, EngineLoad
+from routing.types import Choice, EngineLoad, Prompt
 
 if TYPE_CHECKING:
     from gateway.fleet import Fleet
@@ -154,17 +154,26 @@ class Engine:
             )
         )
 
+    def said(self, prompt: Prompt, tokens: int) -> None:
+        """So many tokens were answered: they are in its cache, too."""
+        if self.fleet is not None:
+            self.fleet.router.told(self.id, prompt, int(tokens * self._bytes_per_token))
+
     def size_memory(self) -> None:
         """Let what is remembered of it be as large as its KV cache, where that is known."""
         load, fleet = self.load, self.fleet
         if load.kv_tokens is None or fleet is None:
             return
-        per_token = _BYTES_PER_TOKEN if load.rates is None else load.rates.bytes_per_token
-        capacity_bytes = int(load.kv_tokens * per_token)
+        capacity_bytes = int(load.kv_tokens * self._bytes_per_token)
         # Not anew with every sample: less room forgets, and more does not bring it back.
         if abs(capacity_bytes - self.capacity_bytes) > 0.05 * self.capacity_bytes:
             self.capacity_bytes = capacity_bytes
             fleet.router.holds(self.id, capacity_bytes)
+
+    @property
+    def _bytes_per_token(self) -> float:
+        rates = self.load.rates
+        return _BYTES_PER_TOKEN if rates is None else rates.bytes_per_token
 
     @property
     def _peers(self) -> Sequence["Engine"]:

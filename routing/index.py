@@ -1,8 +1,9 @@
 """Which engine was sent which beginning, and has most likely kept it.
 
-One least-recently-used memory for each engine, of the size of its KV cache: what was sent longest ago is what
-the engine has evicted. Within an engine a beginning is at least as recent as what continues it and is evicted
-later, so presence along a chain is monotone, and `match` bisects.
+One least-recently-used memory for each engine, of the size of its KV cache: it lets go of what the engine has
+most likely evicted, so what is in flight is kept, what ended longest ago goes first, and answers take room.
+Within an engine a beginning is at least as recent as what continues it and is evicted later, so presence
+along a chain is monotone, and `match` bisects.
 """
 
 from collections.abc import Sequence
@@ -63,6 +64,12 @@ class PrefixIndex:
         runs = self._engines.get(engine)
         if runs is not None and chain:
             runs.confirm(chain[-1])
+
+    def answer(self, engine: int, chain: Sequence[int], size: int) -> None:
+        """The engine answered that prompt with `size` bytes, and holds them, too."""
+        runs = self._engines.get(engine)
+        if runs is not None and chain:
+            runs.answer(chain[-1], size)
 
     def retract(self, engine: int, chain: Sequence[int]) -> None:
         """The engine refused that prompt or failed at it: what nobody else has sent it there is not held."""

@@ -68,7 +68,7 @@ class Router:
             self._explain(choice, prompt, engines, offered, cached, explain, shadow)
         index.record(choice.engine, prompt.chain, prompt.ends, at_s)
         if predicted is not None:
-            predicted.record(choice.engine, prompt.chain, prompt.ends, at_s)
+            predicted.record(choice.engine, prompt.chain, prompt.ends, at_s, is_ours=False)
         return choice
 
     def know(self, residency: Residency | None) -> None:
@@ -87,6 +87,10 @@ class Router:
     def ended(self, engine_id: int, prompt: Prompt) -> None:
         """A request is over that was answered. This or `refused` is to be said once of each choice."""
         self._index.release(engine_id, prompt.chain)
+
+    def told(self, engine_id: int, prompt: Prompt, answer_bytes: int) -> None:
+        """So long was the answer to a prompt, which the engine keeps behind it."""
+        self._index.answer(engine_id, prompt.chain, answer_bytes)
 
     def refused(self, engine_id: int, prompt: Prompt) -> None:
         """A request ended without a token: unless others were sent the same, its prompt is not held there."""

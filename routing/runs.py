@@ -1,53 +1,38 @@
-"""What one engine was sent, as a tree of runs, least recently used first.
+"""What one engine was sent, as a tree of runs, in the order in which it lets go of them.
 
 A run is the links that one request added to what was there: its prompt's end, mostly one turn of a talk. Runs
 that continue another hold it: only a run without continuation can go, and goes from its end. So a touch
 stamps one run, the one where the prompt ends, and not each link of it; the order in which links are evicted
 is the same as if every link had been stamped from the prompt's end to its beginning. For a run that was
 continued is at least as recent as its continuations, and takes over the stamp of the last of them to go.
+
+As engines do, it keeps what they work on: a prompt in flight goes last, and is the most recent one when its
+request ends, not when it was sent. Its answer stands behind it then, and takes its room.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
+from routing.recency import Recency, Run, take_out
+
 _SURE: Final = -1
-
-
-class Run:
-    """Links that stand and fall together but for their end.
-
-    `unsure`: how many requests sent it that have not been answered yet, as long as none has been; `_SURE`
-    from the first answer on.
-    """
-
-    __slots__ = ("at_s", "is_queued", "kept", "links", "newer", "older", "parent", "size", "unsure", "users")
-
-    def __init__(self, parent: "Run | None", links: tuple[int, ...], size: int, unsure: int) -> None:
-        self.parent = parent
-        self.links = links
-        self.size = size  # bytes
-        self.unsure = unsure
-        self.kept = 0  # runs that continue this one
-        self.users = 0  # requests in flight that end here, and runs in use that continue this one
-        self.at_s = 0.0
-        self.is_queued = False
-        self.older: Run | None = None
-        self.newer: Run | None = None
 
 
 class Runs:
     """One engine's runs; `holders` is shared by all engines: a chain's first link -> a bit for each engine.
 
-    The queue holds the runs where a prompt ended, by when one last did, and those whose continuations went.
+    Queues hold the runs where a prompt ended, by when one last did, and those whose continuations went:
+    `_busy` those that are in use, `_idle` the others.
     """
 
     __slots__ = (
         "_bit",
+        "_busy",
         "_holders",
+        "_idle",
         "_least_bytes",
-        "_newest",
-        "_oldest",
+        "_told_s",
         "capacity_bytes",
         "entries",
         "held_bytes",
@@ -63,8 +48,9 @@ class Runs:
         self.entries: dict[int, Run] = {}
         self.held_bytes = 0
         self.used_bytes = 0  # of prompts in flight, what they share counted once
-        self._oldest: Run | None = None
-        self._newest: Run | None = None
+        self._idle = Recency()
+        self._busy = Recency()
+        self._told_s = 0.0  # the last instant that was told
 
     def touch(self, chain: Sequence[int], ends: Sequence[int], at_s: float, is_ours: bool) -> None:
         """Make the chain the most recent, as far as it can fit at all. `is_ours`: in use until `release`."""
@@ -93,17 +79,23 @@ class Runs:
         elif run is not None and run.unsure != _SURE:
             run.unsure += 1
         assert run is not None
-        run.at_s = at_s
+        run.at_s = self._told_s = at_s
         if is_ours and fits == len(chain):
             self._use(run)
-        if run is not self._newest:
-            if run.is_queued:
-                self._unqueue(run)
-            self._queue_newest(run)
+        (self._busy if run.users else self._idle).add(run)
 
     def release(self, link: int) -> None:
         """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
         self._release(self.entries.get(link))
+
+    def answer(self, link: int, size: int) -> None:
+        """So many bytes were answered to what ends in `link`. Of several answers the longest counts."""
+        run = self.entries.get(link)
+        if run is None or run.kept or run.links[-1] != link or size <= run.answer:
+            return
+        self.held_bytes += size - run.answer
+        run.answer = size
+        self.evict()
 
     def confirm(self, link: int) -> None:
         """What ends in `link` is held, and so is what it continues."""
@@ -125,37 +117,45 @@ class Runs:
             run = parent
 
     def expire(self, before_s: float) -> None:
-        """Let go of what was touched before then."""
-        run = self._oldest
+        """Let go of what was touched before then, and is not in use."""
+        run = self._idle.oldest
         while run is not None and run.at_s < before_s:
             if run.kept:
-                self._unqueue(run)
+                take_out(run)
             else:
                 self._remove(run, oldest=True)
-            run = self._oldest
+            run = self._idle.oldest
 
     def evict(self) -> None:
-        """Let go of what was touched longest ago, until the rest fits."""
+        """Let go of what was touched longest ago, and of what is in use last, until the rest fits."""
         while self.held_bytes > self.capacity_bytes:
-            run = self._oldest
+            run = self._idle.oldest
+            if run is None:
+                run = self._busy.oldest
             if run is None:
                 return
             if run.kept:
-                self._unqueue(run)  # what continues it is younger, and so is it
+                take_out(run)  # what continues it is younger, and so is it
+                continue
+            surplus = self.held_bytes - self.capacity_bytes
+            if run.answer:
+                gone = min(surplus, run.answer)
+                run.answer -= gone
+                self.held_bytes -= gone
                 continue
             links = run.links
             each = run.size // len(links)
-            surplus = (self.held_bytes - self.capacity_bytes + each - 1) // each
-            if surplus >= len(links):
+            number = (surplus + each - 1) // each
+            if number >= len(links):
                 self._remove(run, oldest=True)
                 continue
             self._unuse(run)
-            stay = len(links) - surplus
+            stay = len(links) - number
             for link in links[stay:]:
                 del self.entries[link]
             run.links = links[:stay]
-            run.size -= each * surplus
-            self.held_bytes -= each * surplus
+            run.size -= each * number
+            self.held_bytes -= each * number
 
     def clear(self) -> None:
         """Forget everything but the capacity."""
@@ -163,12 +163,12 @@ class Runs:
             if run.parent is None and run.links[0] == link:
                 self._let_go(link)
         for run in self.entries.values():  # they hold one another
-            run.older = run.newer = None
+            run.older = run.newer = run.queue = None
         for run in self.entries.values():
             run.parent = None
         self.entries = {}
         self.held_bytes = self.used_bytes = 0
-        self._oldest = self._newest = None
+        self._idle, self._busy = Recency(), Recency()
 
     def _added(
         self, parent: Run | None, chain: Sequence[int], ends: Sequence[int], start: int, end: int
@@ -188,6 +188,8 @@ class Runs:
             holders[first] = holders.get(first, 0) | self._bit
         else:
             parent.kept += 1
+            self.held_bytes -= parent.answer  # it is in what continues
+            parent.answer = 0
         return run
 
     def _split(self, run: Run, link: int) -> Run:
@@ -210,9 +212,8 @@ class Runs:
         entries = self.entries
         for link in run.links:
             del entries[link]
-        self.held_bytes -= run.size
-        if run.is_queued:
-            self._unqueue(run)
+        self.held_bytes -= run.size + run.answer
+        take_out(run)
         parent = run.parent
         self._unuse(run)
         if parent is None:
@@ -220,12 +221,13 @@ class Runs:
             return
         run.parent = None
         parent.kept -= 1
-        if not parent.kept and not parent.is_queued:
+        if not parent.kept and parent.queue is None:
             parent.at_s = run.at_s
+            queue = self._busy if parent.users else self._idle
             if oldest:
-                self._queue_oldest(parent)
+                queue.add_oldest(parent)
             else:
-                self._queue_newest(parent)
+                queue.add(parent)
 
     def _use(self, run: Run | None) -> None:
         while run is not None:
@@ -241,6 +243,9 @@ class Runs:
             if run.users:
                 return
             self.used_bytes -= run.size
+            if run.queue is self._busy:
+                run.at_s = self._told_s
+                self._idle.add(run)
             run = run.parent
 
     def _unuse(self, run: Run) -> None:
@@ -248,6 +253,8 @@ class Runs:
         if run.users:
             run.users = 0
             self.used_bytes -= run.size
+            if run.queue is not None:
+                self._idle.add_oldest(run)
             self._release(run.parent)
 
     def _let_go(self, first: int) -> None:
@@ -258,36 +265,3 @@ class Runs:
             holders[first] = left
         else:
             holders.pop(first, None)
-
-    def _unqueue(self, run: Run) -> None:
-        older, newer = run.older, run.newer
-        if older is None:
-            self._oldest = newer
-        else:
-            older.newer = newer
-        if newer is None:
-            self._newest = older
-        else:
-            newer.older = older
-        run.older = run.newer = None
-        run.is_queued = False
-
-    def _queue_newest(self, run: Run) -> None:
-        newest = self._newest
-        run.older = newest
-        if newest is None:
-            self._oldest = run
-        else:
-            newest.newer = run
-        self._newest = run
-        run.is_queued = True
-
-    def _queue_oldest(self, run: Run) -> None:
-        oldest = self._oldest
-        run.newer = oldest
-        if oldest is None:
-            self._newest = run
-        else:
-            oldest.older = run
-        self._oldest = run
-        run.is_queued = True

@@ -86,6 +86,7 @@ class Ours:
     def ended(self, sent: Sent, answer: Answer, now_ns: int) -> None:
         charged = _note(sent)
         charged.release(sent.ask.prompt)
+        charged.engine.said(sent.ask.prompt, answer.output_tokens)
         told = Usage(answer.prompt_tokens, answer.cached_tokens, answer.output_tokens)
         charged.engine.streamed(charged.choice, sent.sent_ns, answer.first_ns, now_ns, told)
 

@@ -19,7 +19,7 @@ DATA_PLANE = ("worker", "shadow")
 _NO_LOAD = ("shadowlane_experiment", "shadowlane_verdict", "shadowlane_config", "shadowlane_engine_state")
 _OBJECTS, _FEW = "objects", 10
 # What was sent is remembered on purpose, up to what an engine's cache holds: it grows as prompts differ.
-_REMEMBERED = frozenset({"routing.runs.Run"})
+_REMEMBERED = frozenset({"routing.recency.Run"})
 _WITNESS_S = 10.0
 
 

@@ -1,6 +1,6 @@
 """What holds of the memory of beginnings."""
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -18,6 +18,11 @@ paths = st.lists(st.integers(0, 2), min_size=1, max_size=6).map(tuple)
 def chained(path: Path, step: int = 100) -> tuple[list[int], list[int]]:
     """A chain whose links depend on all that came before, as hashes do."""
     return [hash(path[: n + 1]) for n in range(len(path))], [step * (n + 1) for n in range(len(path))]
+
+
+def beginnings(path: Path) -> list[Path]:
+    """The longest first."""
+    return [path[:n] for n in range(len(path), 0, -1)]
 
 
 class Recorded(RuleBasedStateMachine):
@@ -50,6 +55,10 @@ class Recorded(RuleBasedStateMachine):
     def release(self, engine: int, path: Path) -> None:
         self.index.release(engine, chained(path)[0])
 
+    @rule(engine=st.integers(0, 2), path=paths, size=st.integers(1, 2000))
+    def answer(self, engine: int, path: Path, size: int) -> None:
+        self.index.answer(engine, chained(path)[0], size)
+
     @rule(path=paths)
     def match_claims_no_more_than_was_recorded(self, path: Path) -> None:
         chain, ends = chained(path)
@@ -75,42 +84,103 @@ TestRecorded = Recorded.TestCase
 
 
 class LinkByLink:
-    """One engine's memory as one would write it first: each link stamped, from the end to the start."""
+    """One engine's memory as one would write it first: each beginning stamped, from the end to the start."""
 
-    def __init__(self, capacity_bytes: int, max_age_s: float) -> None:
-        self.capacity_bytes = capacity_bytes
+    def __init__(self, capacity: int, max_age_s: float) -> None:
+        self.capacity = capacity  # links
         self.max_age_s = max_age_s
-        self.stamps: OrderedDict[int, float] = OrderedDict()
+        self.told_s = 0.0
+        self.idle: OrderedDict[Path, float] = OrderedDict()
+        self.users: Counter[Path] = Counter()
+        self.answers: Counter[Path] = Counter()
 
-    def record(self, chain: list[int], now_s: float) -> None:
-        for link in reversed(chain[: self.capacity_bytes // 100]):
-            self.stamps[link] = now_s
-            self.stamps.move_to_end(link)
-        while self.stamps and next(iter(self.stamps.values())) < now_s - self.max_age_s:
-            self.stamps.popitem(last=False)
+    def record(self, path: Path, now_s: float) -> None:
+        self.told_s = now_s
+        for one in beginnings(path[: self.capacity]):
+            if one != path:
+                self.answers.pop(one, None)  # it is a part of what continues
+            if len(path) <= self.capacity:
+                self.users[one] += 1
+                self.idle.pop(one, None)
+            elif not self.users[one]:
+                self.stamp(one)
+        while self.idle and next(iter(self.idle.values())) < now_s - self.max_age_s:
+            self.answers.pop(self.idle.popitem(last=False)[0], None)
         self.shrink()
 
+    def release(self, path: Path) -> None:
+        for one in beginnings(path):
+            self.users[one] -= 1
+            if not self.users[one]:
+                self.stamp(one)
+
+    def answer(self, path: Path, links: int) -> None:
+        if path in self.idle and not any(
+            len(one) > len(path) and one[: len(path)] == path for one in self.held
+        ):
+            self.answers[path] = max(links, self.answers[path])
+            self.shrink()
+
+    def stamp(self, path: Path) -> None:
+        self.idle[path] = self.told_s
+        self.idle.move_to_end(path)
+
     def shrink(self) -> None:
-        while 100 * len(self.stamps) > self.capacity_bytes:
-            self.stamps.popitem(last=False)
+        while self.size > self.capacity:
+            oldest = next(iter(self.idle))
+            if self.answers[oldest]:
+                self.answers[oldest] -= 1
+            else:
+                del self.idle[oldest]
+
+    @property
+    def held(self) -> set[Path]:
+        return {*self.idle, *(+self.users)}
+
+    @property
+    def in_use(self) -> int:
+        return len(+self.users) + sum(number for path, number in self.answers.items() if self.users[path])
+
+    @property
+    def size(self) -> int:
+        return len(self.held) + self.answers.total()
 
 
 class StampedByRuns(RuleBasedStateMachine):
-    """Stamping where a prompt ends, and nowhere else, evicts the same links in the same order."""
+    """Stamping where a prompt ends, and nowhere else, evicts the same links in the same order.
+
+    As long as what is in flight fits at all, as it does in an engine's cache.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.index = PrefixIndex(capacity_bytes=1000, max_age_s=50.0)
-        self.models = [LinkByLink(1000, 50.0) for _ in range(2)]
+        self.models = [LinkByLink(10, 50.0) for _ in range(2)]
+        self.running: list[tuple[int, Path]] = []
         self.paths: set[Path] = set()
         self.now_s = 0.0
 
     @rule(engine=st.integers(0, 1), path=paths, passed_s=st.sampled_from([0.0, 1.0, 20.0, 60.0]))
     def record(self, engine: int, path: Path, passed_s: float) -> None:
+        model = self.models[engine]
+        if model.in_use + len(path) > model.capacity >= len(path):
+            return
         self.paths.add(path)
         self.now_s += passed_s
         self.index.record(engine, *chained(path), self.now_s)
-        self.models[engine].record(chained(path)[0], self.now_s)
+        model.record(path, self.now_s)
+        if len(path) <= model.capacity:
+            self.running.append((engine, path))
+
+    @rule(which=st.integers(0, 9), answer=st.integers(0, 3))
+    def end(self, which: int, answer: int) -> None:
+        if which < len(self.running):
+            engine, path = self.running.pop(which)
+            self.index.release(engine, chained(path)[0])
+            self.models[engine].release(path)
+            if not self.models[engine].users[path]:
+                self.index.answer(engine, chained(path)[0], 100 * answer)
+                self.models[engine].answer(path, answer)
 
     @rule(engine=st.integers(0, 1), path=paths)
     def confirm(self, engine: int, path: Path) -> None:
@@ -119,24 +189,26 @@ class StampedByRuns(RuleBasedStateMachine):
     @rule(engine=st.integers(0, 1))
     def forget(self, engine: int) -> None:
         self.index.forget(engine)
-        self.models[engine].stamps.clear()
+        self.models[engine] = LinkByLink(self.models[engine].capacity, 50.0)
+        self.running = [one for one in self.running if one[0] != engine]
 
     @rule(engine=st.integers(0, 1), links=st.integers(3, 12))
     def resize(self, engine: int, links: int) -> None:
+        links = max(links, self.models[engine].in_use)
         self.index.set_capacity(engine, 100 * links)
-        self.models[engine].capacity_bytes = 100 * links
+        self.models[engine].capacity = links
         self.models[engine].shrink()
 
     @invariant()
     def holds_the_same(self) -> None:
         for engine, model in enumerate(self.models):
-            assert self.index.entries(engine) == len(model.stamps)
-            assert self.index.held_bytes(engine) == 100 * len(model.stamps)
+            assert self.index.entries(engine) == len(model.held)
+            assert self.index.held_bytes(engine) == 100 * model.size
         for path in self.paths:
             chain, ends = chained(path)
             held = self.index.match(chain, ends)
             for engine, model in enumerate(self.models):
-                assert held.get(engine, 0) == 100 * sum(link in model.stamps for link in chain)
+                assert held.get(engine, 0) == 100 * sum(one in model.held for one in beginnings(path))
 
 
 TestStampedByRuns = StampedByRuns.TestCase
@@ -218,10 +290,39 @@ def test_engines_are_remembered_apart() -> None:
 
 def test_what_was_not_used_for_long_is_forgotten() -> None:
     index = PrefixIndex(max_age_s=10.0)
-    index.record(0, [1, 2], [10, 20], 0.0)
-    index.record(0, [1], [10], 8.0)
-    index.record(0, [5], [10], 12.0)
+    for chain, ends, at_s in (([1, 2], [10, 20], 0.0), ([1], [10], 8.0), ([5], [10], 12.0)):
+        index.record(0, chain, ends, at_s)
+        index.release(0, chain)
     assert index.match([1, 2], [10, 20]) == {0: 10}
+
+
+def test_what_is_in_flight_outlasts_what_is_not() -> None:
+    index = PrefixIndex(capacity_bytes=500)
+    index.record(0, [1, 2], [100, 200], 0.0)
+    for link in range(10, 20):
+        index.record(0, [link], [200], 1.0)
+        index.release(0, [link])
+    assert index.match([1, 2], [100, 200]) == {0: 200}
+    index.release(0, [1, 2])
+    index.record(0, [3], [400], 2.0)
+    assert index.match([1, 2], [100, 200]) == {0: 100}, "when it has ended it is the newest, and can go"
+
+
+def test_more_in_flight_than_fits_is_forgotten_oldest_first() -> None:
+    index = PrefixIndex(capacity_bytes=500)
+    for link in range(10):
+        index.record(0, [link], [200], 0.0)
+    assert [link for link in range(10) if index.match([link], [200])] == [8, 9]
+
+
+def test_answers_take_room_until_a_prompt_holds_them() -> None:
+    index = PrefixIndex(capacity_bytes=1000)
+    index.record(0, [1], [300], 0.0)
+    index.release(0, [1])
+    index.answer(0, [1], 500)
+    assert index.held_bytes(0) == 800 and index.match([1], [300]) == {0: 300}
+    index.record(0, [1, 2], [300, 900], 1.0)
+    assert index.held_bytes(0) == 900, "what was answered is now a part of the prompt"
 
 
 @given(st.lists(st.integers(1, 3000), min_size=1, max_size=300))

@@ -1,0 +1,90 @@
+"""In which order does an engine let go of what it was sent? Runs of links, oldest first."""
+
+
+class Run:
+    """Links that stand and fall together but for their end.
+
+    `unsure`: how many requests sent it that have not been answered yet, as long as none has been; -1 from the
+    first answer on.
+    """
+
+    __slots__ = (
+        "answer",
+        "at_s",
+        "kept",
+        "links",
+        "newer",
+        "older",
+        "parent",
+        "queue",
+        "size",
+        "unsure",
+        "users",
+    )
+
+    def __init__(self, parent: "Run | None", links: tuple[int, ...], size: int, unsure: int) -> None:
+        self.parent = parent
+        self.links = links
+        self.size = size  # bytes
+        self.answer = 0  # bytes that were answered where it ends, as long as nothing continues it
+        self.unsure = unsure
+        self.kept = 0  # runs that continue this one
+        self.users = 0  # requests in flight that end here, and runs in use that continue this one
+        self.at_s = 0.0
+        self.queue: Recency | None = None
+        self.older: Run | None = None
+        self.newer: Run | None = None
+
+
+class Recency:
+    """A queue of runs; a run is in one at most."""
+
+    __slots__ = ("newest", "oldest")
+
+    def __init__(self) -> None:
+        self.oldest: Run | None = None
+        self.newest: Run | None = None
+
+    def add(self, run: Run) -> None:
+        """Make it the newest, wherever it was."""
+        if run is self.newest:
+            return
+        take_out(run)
+        newest = self.newest
+        run.older = newest
+        if newest is None:
+            self.oldest = run
+        else:
+            newest.newer = run
+        self.newest = run
+        run.queue = self
+
+    def add_oldest(self, run: Run) -> None:
+        """Make it the oldest, wherever it was."""
+        take_out(run)
+        oldest = self.oldest
+        run.newer = oldest
+        if oldest is None:
+            self.newest = run
+        else:
+            oldest.older = run
+        self.oldest = run
+        run.queue = self
+
+
+def take_out(run: Run) -> None:
+    """Out of the queue it is in, if any."""
+    queue = run.queue
+    if queue is None:
+        return
+    older, newer = run.older, run.newer
+    if older is None:
+        queue.oldest = newer
+    else:
+        older.newer = newer
+    if newer is None:
+        queue.newest = older
+    else:
+        newer.older = older
+    run.older = run.newer = None
+    run.queue = None
