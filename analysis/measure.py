@@ -1,15 +1,17 @@
 """What is kept of a pair of answers?  Measures only: no text survives."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
 
+from analysis.asked import Asked, read_asked
 from analysis.metrics._choose import every_metric
+from analysis.metrics._prefix import compared_tokens
 from analysis.readers._choose import reader_of
 from analysis.timing import timing
-from analysis.transcript import Transcript
+from analysis.transcript import Content, Transcript
 
 Latency = Literal["ttft", "itl", "tpot", "e2e"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
@@ -46,6 +48,8 @@ class AnswerMeasure:
     token_source: str | None
     finish_reason: str | None
     forced: bool | None = None  # whether it decoded the tokens it was told to; None: it was told none
+    arrival_tokens: float | None = None  # how many come at a time
+    more_reasons: tuple[str | None, ...] = ()  # the finish reasons of the choices after the first
 
     def latency_ms(self, latency: Latency) -> float | None:
         """One of the four, by its name."""
@@ -59,6 +63,7 @@ class PairRecord:
 
     `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had
     something to compare. In the calibration that is the control's twin 1, named "control": the floor.
+    `compared_tokens`: for each of them, how many tokens of a choice could have been the first to differ.
     `mark`: why the pair is kept and not judged (warm_up, drain). `duplicate`: which copy of its request,
     where each is sent more than once. `production_sent_ns`: when production was asked. `block`: where arms
     take turns, the two slots it is of; `shifts`: by how many ns an arm's slot was later than the control's.
@@ -79,6 +84,7 @@ class PairRecord:
     production_sent_ns: int | None = None
     block: int | None = None
     shifts: dict[str, int] = field(default_factory=dict)
+    compared_tokens: dict[str, float] = field(default_factory=dict)
 
     def answer(self, arm: str, twin: int = 0) -> AnswerMeasure | None:
         """The answer of one arm, None if the pair has none."""
@@ -98,7 +104,9 @@ class PairRecord:
 def measure(pair: Mapping[str, Any]) -> PairRecord:
     """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame."""
     path, received_ns = pair["path"], pair["received_ns"]
-    read = [(answer, _transcript(answer, path, received_ns)) for answer in pair["answers"]]
+    asked = read_asked(pair.get("asked") or {})
+    read = [(answer, _transcript(answer, path, received_ns, asked)) for answer in pair["answers"]]
+    compared = _compared(read, calibration=pair["phase"] == "calibration")
     shown = pair.get("production")
     return PairRecord(
         experiment=pair["experiment"],
@@ -110,16 +118,21 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         turn=pair["turn"],
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
         production=None if shown is None else _measure(shown, _transcript(shown, path, received_ns)),
-        outputs=_outputs(read, calibration=pair["phase"] == "calibration"),
+        outputs={arm: _scores(*both) for arm, both in compared.items()},
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
         production_sent_ns=pair.get("production_sent_ns"),
         block=pair.get("block"),
         shifts=dict(pair.get("shifts", {})),
+        compared_tokens={
+            arm: n for arm, both in compared.items() if (n := compared_tokens(*both)) is not None
+        },
     )
 
 
-def _transcript(answer: Mapping[str, Any], path: str, received_ns: int) -> Transcript:
+def _transcript(
+    answer: Mapping[str, Any], path: str, received_ns: int, asked: Asked | None = None
+) -> Transcript:
     reader = reader_of(path)
     for at_ns, data in answer["reads"]:
         reader.feed(data, at_ns)
@@ -130,13 +143,13 @@ def _transcript(answer: Mapping[str, Any], path: str, received_ns: int) -> Trans
         end_ns=answer["end_ns"],
         status=answer["status"],
         ending=str(answer["ending"]).lower(),
-        content=reader.end(answer["end_ns"]),
+        content=replace(reader.end(answer["end_ns"]), asked=asked),
     )
 
 
 def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure:
     clock, content = timing(transcript), transcript.content
-    reason = next((c.finish_reason for c in content.choices if c.finish_reason is not None), None)
+    reasons = [_known(choice.finish_reason) for choice in content.choices]
     return AnswerMeasure(
         arm=answer["arm"],
         twin=answer.get("twin", 0),
@@ -155,15 +168,21 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
         completion_tokens=content.completion_tokens,
         cached_tokens=content.cached_tokens,
         token_source=content.token_source,
-        finish_reason=reason if reason is None or reason in _REASONS else "other",
+        finish_reason=reasons[0] if reasons else None,
         forced=answer.get("forced"),
+        arrival_tokens=clock.arrival_tokens,
+        more_reasons=tuple(reasons[1:]),
     )
 
 
-def _outputs(
+def _known(reason: str | None) -> str | None:
+    return reason if reason is None or reason in _REASONS else "other"
+
+
+def _compared(
     read: Sequence[tuple[Mapping[str, Any], Transcript]], *, calibration: bool
-) -> dict[str, dict[str, float]]:
-    """Every arm against the control's twin 0, where both succeeded; when calibrating, its twin 1."""
+) -> dict[str, tuple[Content, Content]]:
+    """The control's twin 0 and every arm, where both succeeded; when calibrating, its twin 1."""
     twins = {(answer["arm"], answer.get("twin", 0)): transcript for answer, transcript in read}
     control = twins.get(("control", 0))
     if control is None or control.fault is not None:
@@ -172,11 +191,13 @@ def _outputs(
         others = {"control": twins.get(("control", 1))}
     else:
         others = {arm: found for (arm, twin), found in twins.items() if arm != "control" and twin == 0}
-    metrics = every_metric()
-    outputs = {}
-    for arm, other in others.items():
-        if other is None or other.fault is not None:
-            continue
-        scores = {name: metric.score(control.content, other.content) for name, metric in metrics.items()}
-        outputs[arm] = {name: score for name, score in scores.items() if score is not None}
-    return outputs
+    return {
+        arm: (control.content, other.content)
+        for arm, other in others.items()
+        if other is not None and other.fault is None
+    }
+
+
+def _scores(control: Content, other: Content) -> dict[str, float]:
+    scores = {name: metric.score(control, other) for name, metric in every_metric().items()}
+    return {name: score for name, score in scores.items() if score is not None}

@@ -8,14 +8,15 @@ from analysis import checks
 from analysis.arm_figures import ArmFigures
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
+from analysis.diff_figures import DiffFigures
 from analysis.forced import ForcedPhase
 from analysis.hardware import Hardware
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
-from analysis.metrics._choose import every_metric
 from analysis.naive import Naive
+from analysis.outputs import floor_shown, outputs_shown
 from analysis.spec import ExperimentSpec
-from analysis.standing import candidate_order, main_verdict, outputs_shown, summary, verdict_shown
+from analysis.standing import candidate_order, main_verdict, summary, verdict_shown
 from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
@@ -53,6 +54,7 @@ class Trial:
         self.turns = 0  # blocks that candidates have had
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
         self._hardware = Hardware()
+        self._floor_diffs = DiffFigures("control", twin=1)
         self._begin_figures()
 
     def _begin_figures(self) -> None:
@@ -61,6 +63,7 @@ class Trial:
         self._control = ArmFigures(spec)
         self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
         self._fairness = {name: Fairness(name) for name in spec.candidates}
+        self._diffs = {name: DiffFigures(name) for name in spec.candidates}
         self._lag = Lag()
         self._loads = Loads()
         self._naive = Naive()
@@ -97,6 +100,7 @@ class Trial:
         self._count_answers(record)
         if self._windows is None:
             self._calibrating.add(record)
+            self._floor_diffs.add(record)
             if self._calibrating.enough():
                 self.calibrate()
             return
@@ -104,6 +108,8 @@ class Trial:
         self._naive.add(record)
         for fairness in self._fairness.values():
             fairness.add(record)
+        for diffs in self._diffs.values():
+            diffs.add(record)
         if self._windows.add(self._window_ns(record), self._values(record)):
             self._look(self._windows)
 
@@ -238,13 +244,7 @@ class Trial:
         }
 
     def _floor(self) -> dict[str, float | None]:
-        floor = self._calibration.floor if self._calibration is not None else {}
-        shown: dict[str, float | None] = {}
-        for name, metric in every_metric().items():
-            spread = floor.get(name)
-            mean = None if spread is None else spread.mean
-            shown[name] = exp(mean) if mean is not None and metric.symmetry == "odd" else mean
-        return shown
+        return floor_shown(self._calibration.floor if self._calibration is not None else {})
 
     def _checks(self) -> dict[str, list[Check]]:
         """Every check under "all", and under each candidate's name those that concern it."""
@@ -283,6 +283,7 @@ class Trial:
             **self._candidates[name].show(),
             "verdicts": verdicts,
             "outputs": outputs,
+            "diffs": self._diffs[name].show(self._floor_diffs),
             "flags": ["outputs diverge"] if outputs["label"] == "DIVERGES" else [],
             "decided": main["label"] != "UNDECIDED",
             "series": series,

@@ -1,17 +1,14 @@
 """How is a candidate's standing shown?  Verdicts, outputs, order and summary as JSON-able values."""
 
 from collections.abc import Mapping, Sequence
-from math import exp
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.metrics._choose import every_metric
 from analysis.stats.contrast import PENALTY
 from analysis.stats.sequence import FEWEST_UNITS, bernstein_interval
-from analysis.stats.windows import Windows
-from analysis.verdict import Interval, Label, Spread, interval, judge, outputs_label, progress, ratio
+from analysis.verdict import Label, interval, judge, progress, ratio
 
 _ORDER = {"FASTER": 0, "EQUIVALENT": 1, "UNDECIDED": 2, "SLOWER": 3}
 
@@ -50,34 +47,6 @@ def verdict_shown(
         "promotable": promotable,
         "withheld": withheld,
     }
-
-
-def outputs_shown(
-    windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
-) -> dict[str, Any]:
-    """Each output metric with its interval and floor, and the label that first divergence gives."""
-    shown: dict[str, Any] = {}
-    divergence: Interval | None = None
-    for name, metric in every_metric().items():
-        series = f"{name} {candidate}"
-        found = None
-        odd = metric.symmetry == "odd"  # a log ratio, shown as a ratio; the others are shares
-        if windows is not None:
-            held = windows.pairs_per_unit(series)
-            # One imagined pair that differs in full: with no difference in n pairs this gives about 3 / n.
-            prior = 0.0 if odd or not held else 1.0 / held**2
-            found = interval(windows.means(series), alpha / 2 if name == "first_divergence" else alpha, prior)
-        if name == "first_divergence":
-            divergence = found
-        own = floor.get(name)
-        shown[name] = {
-            "value": None if found is None else (exp(found.mean) if odd else found.mean),
-            "lower": None if found is None else (ratio(found.lower) if odd else max(0.0, found.lower)),
-            "upper": None if found is None else (ratio(found.upper) if odd else min(1.0, found.upper)),
-            "floor": None if own is None else (exp(own.mean) if odd else own.mean),
-        }
-    shown["label"] = outputs_label(divergence, floor.get("first_divergence"))
-    return shown
 
 
 def candidate_order(candidate: Mapping[str, Any]) -> tuple[int, float, str]:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from analysis.asked import Asked
+
 TokenSource = Literal["usage", "token_ids", "logprobs", "chunks"]
 
 
@@ -62,7 +64,7 @@ class Content:
     choices, as `token_source` says: the engine's usage, token ids or logprobs in the events, or (a lower
     bound where several tokens come in one) the chunks that said something. `finished`: the engine said of
     everything it began how it ended. `error`: what the engine, or the parser, said went wrong. `opaque`:
-    nobody here reads this protocol.
+    nobody here reads this protocol. `asked`: the form the request asked for, which no reader sees.
     """
 
     streamed: bool = False
@@ -78,6 +80,7 @@ class Content:
     finished: bool = False
     error: str | None = None
     opaque: bool = False
+    asked: Asked | None = None
 
     @property
     def said_nothing(self) -> bool:

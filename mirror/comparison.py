@@ -189,10 +189,16 @@ class Comparison:
             self._admission.lost(copy.root, UNSENDABLE)
             return
         for number, prepared in enumerate(duplicates):
-            self._send(copy, number, prepared, size, block)
+            self._send(copy, number, prepared, size, block, body.form())
 
     def _send(
-        self, copy: Copy, duplicate: int, prepared: list[Prepared], size: int, block: Block | None
+        self,
+        copy: Copy,
+        duplicate: int,
+        prepared: list[Prepared],
+        size: int,
+        block: Block | None,
+        form: dict[str, bytes],
     ) -> None:
         """Send one copy to all arms; `duplicate` says which of those of its request it is."""
         joiner, phase = self.joiner, self.phase
@@ -223,6 +229,7 @@ class Comparison:
             "stream": copy.stream,
             "root": copy.root,
             "turn": copy.turn,
+            "asked": form,
         }
         keys = [(p.arm.spec.name, p.twin) for p in prepared]
         if block is not None:

@@ -4,6 +4,7 @@ import hashlib
 
 import msgspec
 
+from analysis.fields import FORM
 from wire.dialect import Dialect
 
 MODEL = "model"
@@ -12,6 +13,8 @@ TOKEN_IDS = "return_token_ids"
 SALT = "cache_salt"
 
 _OPENAI = frozenset({"/v1/chat/completions", "/v1/completions", "/chat/completions", "/completions"})
+
+_FORM_BYTES = 64 << 10
 
 # A value stays the raw text it was: numbers are not rounded, escapes not undone, unknown fields not lost.
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -63,6 +66,16 @@ class Body:
             return self._body, ()
         fields = self._fields | {key: msgspec.Raw(value) for key, (_, value) in changes.items()}
         return msgspec.json.encode(fields), tuple(name for name, _ in changes.values())
+
+    def form(self) -> dict[str, bytes]:
+        """What the request asks of its answer's form, in its own words: schemas and tools, not its prompt.
+
+        Nothing where that is long: the pair is compared without.
+        """
+        if self._fields is None:
+            return {}
+        found = {name: bytes(self._fields[name]) for name in FORM if name in self._fields}
+        return found if sum(map(len, found.values())) <= _FORM_BYTES else {}
 
     def _usage_asked(self) -> bytes | None:
         """`stream_options` with the usage asked for, or None where it is already, or no stream is."""

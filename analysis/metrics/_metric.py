@@ -1,10 +1,15 @@
 """What is a metric?  The protocol, and what a choice says in one string."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from typing import Literal, Protocol
 
 from analysis.transcript import Choice, Content
+
+# How the mean of a metric's scores is shown: a share (0 to 1), the ratio whose log it is, the difference of
+# two shares (candidate - control), or nats.
+Unit = Literal["share", "ratio", "difference", "nats"]
+Symmetry = Literal["even", "odd", "none"]
 
 
 class Metric(Protocol):
@@ -18,7 +23,10 @@ class Metric(Protocol):
     def same(self) -> float: ...
 
     @property
-    def symmetry(self) -> Literal["even", "odd"]: ...
+    def symmetry(self) -> Symmetry: ...
+
+    @property
+    def unit(self) -> Unit: ...
 
     def score(self, control: Content, candidate: Content) -> float | None:
         """The difference, or None where these answers have nothing to compare."""
@@ -27,10 +35,15 @@ class Metric(Protocol):
 
 def matched(control: Content, candidate: Content) -> Iterator[tuple[Choice, Choice]]:
     """The choices side by side by index; one that is missing is an empty one."""
-    ours = {choice.index: choice for choice in control.choices}
-    theirs = {choice.index: choice for choice in candidate.choices}
-    for index in sorted(ours.keys() | theirs.keys()):
-        yield ours.get(index) or Choice(index), theirs.get(index) or Choice(index)
+    if len(control.choices) == len(candidate.choices) == 1:
+        ours, theirs = control.choices[0], candidate.choices[0]
+        if ours.index == theirs.index:
+            yield ours, theirs
+            return
+    left = {choice.index: choice for choice in control.choices}
+    right = {choice.index: choice for choice in candidate.choices}
+    for index in sorted(left.keys() | right.keys()):
+        yield left.get(index) or Choice(index), right.get(index) or Choice(index)
 
 
 def spoken(choice: Choice) -> str:
@@ -44,6 +57,17 @@ def spoken(choice: Choice) -> str:
 def average(scores: list[float]) -> float | None:
     """Their mean, None for none."""
     return sum(scores) / len(scores) if scores else None
+
+
+def flagged(control: Content, candidate: Content, flag: Callable[[Choice], bool | None]) -> float | None:
+    """How much oftener the candidate's choices have a flag, over those of which both can be told."""
+    scores = []
+    for ours, theirs in matched(control, candidate):
+        mine = flag(ours)
+        other = mine if ours is theirs else flag(theirs)
+        if mine is not None and other is not None:
+            scores.append(float(other) - float(mine))
+    return average(scores)
 
 
 def paired_calls(

@@ -1,11 +1,10 @@
 """How alike are two answers, letter by letter?"""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
 
-from analysis.metrics._metric import Metric, average, matched, spoken
+from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched, spoken
 from analysis.transcript import Content
 
 
@@ -23,12 +22,16 @@ class EditSimilarity:
     cap_chars: int
 
     same: float = 1.0
-    symmetry: Literal["even", "odd"] = "even"
+    symmetry: Symmetry = "even"
+    unit: Unit = "share"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         scores = []
         for ours, theirs in matched(control, candidate):
             a, b = spoken(ours)[: self.cap_chars], spoken(theirs)[: self.cap_chars]
+            if a == b:
+                scores.append(1.0)
+                continue
             scores.append(Levenshtein.normalized_similarity(a, b))
         return average(scores)
 

@@ -1,9 +1,8 @@
 """Are two answers the same, to the letter?"""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from analysis.metrics._metric import Metric, average, matched, spoken
+from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched, spoken
 from analysis.transcript import Content
 
 
@@ -17,7 +16,8 @@ class ExactMatch:
     """1 where a choice is the same, else 0; mean over choices. Falls with length: see the floor."""
 
     same: float = 1.0
-    symmetry: Literal["even", "odd"] = "even"
+    symmetry: Symmetry = "even"
+    unit: Unit = "share"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         pairs = matched(control, candidate)

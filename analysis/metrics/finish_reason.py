@@ -1,9 +1,8 @@
 """Did two answers end for the same reason?"""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from analysis.metrics._metric import Metric, average, matched
+from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched
 from analysis.transcript import Content
 
 
@@ -17,7 +16,8 @@ class FinishReason:
     """1 where the reasons agree, else 0; mean over the choices that both have one."""
 
     same: float = 1.0
-    symmetry: Literal["even", "odd"] = "even"
+    symmetry: Symmetry = "even"
+    unit: Unit = "share"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         return average(

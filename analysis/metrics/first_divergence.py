@@ -1,11 +1,10 @@
 """How much of an answer comes after the first character that differs?"""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from rapidfuzz.distance import Prefix
 
-from analysis.metrics._metric import Metric, average, matched, spoken
+from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched, spoken
 from analysis.transcript import Content
 
 
@@ -19,7 +18,8 @@ class FirstDivergence:
     """1 - common prefix / longer answer, mean over choices: 0 the same, 1 different from the start."""
 
     same: float = 0.0
-    symmetry: Literal["even", "odd"] = "even"
+    symmetry: Symmetry = "even"
+    unit: Unit = "share"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         scores = []

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 from math import log
-from typing import Literal
 
-from analysis.metrics._metric import Metric
+from analysis.metrics._metric import Metric, Symmetry, Unit, matched
 from analysis.transcript import Content
 
 
@@ -15,15 +14,23 @@ class Params:
 
 @dataclass(frozen=True, slots=True)
 class LengthRatio:
-    """log(candidate tokens / control tokens); None where the two were not counted in the same way."""
+    """log(candidate tokens / control tokens); None where the two were not counted in the same way.
+
+    Of several choices it is the mean of theirs, or, where only all together were counted, that of the sums.
+    """
 
     same: float = 0.0
-    symmetry: Literal["even", "odd"] = "odd"
+    symmetry: Symmetry = "odd"
+    unit: Unit = "ratio"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         ours, theirs = control.completion_tokens, candidate.completion_tokens
         if not ours or not theirs or control.token_source != candidate.token_source:
             return None
+        pairs = [(a.tokens, b.tokens) for a, b in matched(control, candidate)]
+        each = [log(b) - log(a) for a, b in pairs if a and b]
+        if len(each) == len(pairs) > 1:
+            return sum(each) / len(each)
         return log(theirs) - log(ours)
 
 

@@ -1,11 +1,9 @@
 """Do two answers call the same tools with the same arguments?"""
 
 from dataclasses import dataclass
-from typing import Any, Literal
 
-import msgspec
-
-from analysis.metrics._metric import Metric, average, matched, paired_calls
+from analysis.metrics._json import canonical, json_of
+from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched, paired_calls
 from analysis.transcript import Content
 
 
@@ -19,7 +17,8 @@ class ToolCalls:
     """1 where name and arguments (as JSON values) agree, else 0; mean over calls; None without any."""
 
     same: float = 1.0
-    symmetry: Literal["even", "odd"] = "even"
+    symmetry: Symmetry = "even"
+    unit: Unit = "share"
 
     def score(self, control: Content, candidate: Content) -> float | None:
         scores = []
@@ -39,15 +38,6 @@ def _same_json(a: str, b: str) -> bool:
     if a == b:
         return True
     try:
-        return bool(_canonical(msgspec.json.decode(a)) == _canonical(msgspec.json.decode(b)))
-    except (msgspec.DecodeError, RecursionError):
+        return bool(canonical(json_of(a)) == canonical(json_of(b)))
+    except ValueError:
         return False
-
-
-def _canonical(value: Any) -> Any:
-    """Numbers by value and not by spelling, but true is not 1."""
-    if isinstance(value, dict):
-        return {key: _canonical(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_canonical(inner) for inner in value]
-    return ("number", value) if isinstance(value, int | float) and not isinstance(value, bool) else value

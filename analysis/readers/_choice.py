@@ -19,7 +19,7 @@ class ChoiceDraft:
     """One choice being written.
 
     `usage_tokens`: what the engine said it has of this choice alone; `counted` of them are laid on events,
-    and `open_events` came since. `loose_*` are told tokens that no event has yet, as of one that is held back.
+    and `open_events` came since. `loose_*` are told tokens that no event has yet: of one that is held back.
     """
 
     index: int

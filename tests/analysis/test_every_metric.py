@@ -1,11 +1,16 @@
 """Laws of every metric."""
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.asked import read_asked
 from analysis.metrics._choose import every_metric
-from analysis.transcript import Choice, Content, ToolCall
+from analysis.metrics._prefix import compared_tokens
+from analysis.transcript import Choice, Content, TokenLogprob, ToolCall
 
 METRICS = every_metric()
 NAMES = sorted(METRICS)
@@ -13,22 +18,61 @@ NAMES = sorted(METRICS)
 CALLS = st.builds(
     ToolCall, st.sampled_from(["f", "g"]), st.sampled_from(['{"a":1}', '{"a": 1.0}', "{}", "{oops"])
 )
-TEXTS = st.text(alphabet="ab é🙂\n", max_size=12)
+TEXTS = st.one_of(
+    st.text(alphabet="ab é🙂\n", max_size=12),
+    st.sampled_from(
+        [
+            '{"a":1,"b":[2,{"c":null}]}',
+            '{"a": 1.0, "b": []}',
+            '{"a":',
+            "[1,2]",
+            "```json\n{}\n```",
+            "It is 1,024.",
+            "42",
+            "I'm sorry, but no.",
+            "abc" * 90,
+            "\ufffd\ufffd\ufffd\x00x",
+            "Привет",
+            "你好, ok",
+        ]
+    ),
+)
+LOGPROBS = st.lists(
+    st.builds(
+        lambda token, logprob, others: TokenLogprob(
+            token, logprob, tuple({**dict(others), token: logprob}.items()) if others else ()
+        ),
+        st.sampled_from("abc"),
+        st.floats(-9.0, -0.01),
+        st.lists(st.tuples(st.sampled_from("abcd"), st.floats(-9.0, -1.4)), max_size=3),
+    ),
+    max_size=4,
+)
+SCHEMA = b'{"type":"json_schema","json_schema":{"schema":{"type":"object","required":["a"]}}}'
+TOOLS = b'[{"type":"function","function":{"name":"f","parameters":{"type":"object","required":["a"]}}}]'
+ASKED = st.sampled_from([None, read_asked({"response_format": SCHEMA, "tools": TOOLS})])
 CHOICES = st.lists(
     st.builds(
-        lambda text, reasoning, calls, reason: (text, reasoning, tuple(calls), reason),
+        lambda text, reasoning, calls, reason, tokens, logprobs: (
+            (text, reasoning, tuple(calls), reason, tokens, None, tuple(logprobs) or None)
+        ),
         TEXTS,
         st.sampled_from(["", "hm"]),
         st.lists(CALLS, max_size=2),
-        st.sampled_from([None, "stop", "length"]),
+        st.sampled_from([None, "stop", "length", "content_filter"]),
+        st.sampled_from([None, 1, 7]),
+        LOGPROBS,
     ),
     max_size=2,
 ).map(lambda parts: tuple(Choice(index, *part) for index, part in enumerate(parts)))
 CONTENTS = st.builds(
-    lambda choices, tokens, source: Content(choices=choices, completion_tokens=tokens, token_source=source),
+    lambda choices, tokens, source, asked: Content(
+        choices=choices, completion_tokens=tokens, token_source=source, asked=asked
+    ),
     CHOICES,
     st.sampled_from([None, 0, 1, 7, 300]),
     st.sampled_from(["usage", "chunks"]),
+    ASKED,
 )
 
 
@@ -38,10 +82,11 @@ def test_an_answer_does_not_differ_from_itself(name: str, content: Content) -> N
     assert METRICS[name].score(content, content) in (None, METRICS[name].same)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if METRICS[name].symmetry != "none"])
 @given(one=CONTENTS, other=CONTENTS)
 def test_exchanging_the_answers_keeps_or_negates_the_score(name: str, one: Content, other: Content) -> None:
-    metric = METRICS[name]
+    metric, asked = METRICS[name], one.asked
+    other = replace(other, asked=asked)  # two answers to one request
     there, back = metric.score(one, other), metric.score(other, one)
     if there is None or back is None:
         assert there is back
@@ -49,11 +94,24 @@ def test_exchanging_the_answers_keeps_or_negates_the_score(name: str, one: Conte
         assert back == pytest.approx(there if metric.symmetry == "even" else -there)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if METRICS[name].symmetry == "even"])
+RANGES = {"share": (0.0, 1.0), "difference": (-1.0, 1.0), "nats": (0.0, inf), "ratio": (-inf, inf)}
+
+
+@pytest.mark.parametrize("name", NAMES)
 @given(one=CONTENTS, other=CONTENTS)
-def test_a_share_lies_between_0_and_1(name: str, one: Content, other: Content) -> None:
-    score = METRICS[name].score(one, other)
-    assert score is None or 0.0 <= score <= 1.0
+def test_a_score_lies_where_its_unit_says(name: str, one: Content, other: Content) -> None:
+    score, (low, high) = METRICS[name].score(one, other), RANGES[METRICS[name].unit]
+    assert score is None or low - 1e-12 <= score <= high
+
+
+@given(one=CONTENTS)
+def test_what_two_answers_share_is_at_least_one_token_and_at_most_one_more_than_there_are(
+    one: Content,
+) -> None:
+    for other in (one, replace(one, choices=tuple(replace(c, text=c.text + "x") for c in one.choices))):
+        n = compared_tokens(one, other)
+        counts = [choice.tokens for choice in one.choices if choice.tokens]
+        assert n is None or (counts and 1.0 <= n <= max(counts) + 1)
 
 
 def said(*texts: str) -> Content:

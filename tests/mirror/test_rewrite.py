@@ -99,3 +99,13 @@ def test_a_compressed_body_is_not_touched() -> None:
         b'{"model":"llama"}',
         (),
     )
+
+
+def test_what_is_asked_of_the_form_goes_with_the_pair_and_the_prompt_does_not() -> None:
+    asked = {"response_format": {"type": "json_object"}, "tools": [{"x": 1}], "messages": ["secret"]}
+    form = Body(CHAT, json.dumps(asked).encode()).form()
+    assert {name: json.loads(raw) for name, raw in form.items()} == {
+        name: asked[name] for name in ("response_format", "tools")
+    }
+    assert Body(CHAT, json.dumps({**asked, "tools": ["x" * 70_000]}).encode()).form() == {}
+    assert Body(CHAT, b"[1]").form() == Body(CHAT, b"{}", encoded=True).form() == {}
