@@ -8,6 +8,22 @@ from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.quantile import Latest
 
 
+def has_slo(spec: ExperimentSpec) -> bool:
+    """Whether any bound is set."""
+    return spec.slo_ttft_ms is not None or spec.slo_tpot_ms is not None
+
+
+def meets_slo(spec: ExperimentSpec, answer: AnswerMeasure) -> bool:
+    """Whether an answer keeps within every bound set; a failed one does not."""
+    if answer.fault is not None:
+        return False
+    ttft, tpot = spec.slo_ttft_ms, spec.slo_tpot_ms
+    if ttft is not None and (answer.ttft_ms is None or answer.ttft_ms > ttft):
+        return False
+    # An answer of one token has no time per token, and misses nothing by that.
+    return tpot is None or answer.tpot_ms is None or answer.tpot_ms <= tpot
+
+
 class ArmFigures:
     """The figures of one arm: counts, and percentiles over the latest answers that succeeded."""
 
@@ -35,24 +51,14 @@ class ArmFigures:
                     latest.add(value)
         if answer.streamed or answer.fault is not None:
             self._judged += 1
-            self._in_slo += self._meets(answer)
-
-    def _meets(self, answer: AnswerMeasure) -> bool:
-        if answer.fault is not None:
-            return False
-        ttft, tpot = self._spec.slo_ttft_ms, self._spec.slo_tpot_ms
-        if ttft is not None and (answer.ttft_ms is None or answer.ttft_ms > ttft):
-            return False
-        # An answer of one token has no time per token, and misses nothing by that.
-        return tpot is None or answer.tpot_ms is None or answer.tpot_ms <= tpot
+            self._in_slo += meets_slo(self._spec, answer)
 
     def show(self) -> dict[str, Any]:
         """The figures, JSON-able. `slo_met`: the share of streams within the SLOs, None where none is set."""
-        slo = self._spec.slo_ttft_ms is not None or self._spec.slo_tpot_ms is not None
         return {
             "n": self.answers,
             "errors": self.errors,
             "faults": dict(sorted(self._faults.items())),
-            "slo_met": self._in_slo / self._judged if slo and self._judged else None,
+            "slo_met": self._in_slo / self._judged if has_slo(self._spec) and self._judged else None,
             **{f"{latency}_ms": latest.percentiles() for latency, latest in self._latencies.items()},
         }

@@ -1,6 +1,6 @@
 """How much does the control differ from itself?  The A/A phase, and what it fixes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import Any
 
@@ -20,6 +20,8 @@ _TAUS_PER_WINDOW = 5.0
 _PAIRS_PER_WINDOW = 8.0  # so that few windows fall below the five pairs they need
 _TAUS_PER_CALIBRATION = 20.0  # fewer do not show how long the dependence is
 _LONGEST = 5  # but a calibration is at most so many times as long as asked for
+SLOW = 0.95  # an answer is slow where it takes longer than this share of the control's did
+_FEWEST_FOR_SLOW = 100  # answers of the control that fix what is slow
 _AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most; 3 % where tau is as long as 19 pairs
 
 
@@ -37,7 +39,8 @@ def pairs_per_window(longest_tau: float) -> float:
 class Calibration:
     """What the A/A phase fixed: `aa`, the control's latencies against its own (logs), `floor` its outputs.
 
-    `settle_ns` is how long after its dispatch nearly every pair is answered.
+    `settle_ns` is how long after its dispatch nearly every pair is answered; `slow_ms`, of each latency, what
+    one in twenty of the control's answers took longer than.
     """
 
     window_ns: int
@@ -46,6 +49,7 @@ class Calibration:
     pairs: int
     aa: dict[str, Spread]
     floor: dict[str, Spread]
+    slow_ms: dict[str, float] = field(default_factory=dict)
 
     def to_map(self) -> dict[str, Any]:
         """Plain values for the log; `from_map` is the exact inverse."""
@@ -65,6 +69,7 @@ class Calibrating:
         self._spec = spec
         self._latencies: dict[str, list[tuple[int, str, float]]] = {name: [] for name in LATENCIES}
         self._scores: dict[str, list[tuple[int, str, float]]] = {name: [] for name in every_metric()}
+        self._control_ms: dict[str, list[float]] = {name: [] for name in LATENCIES}
         self._durations_ns: list[int] = []
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -81,6 +86,8 @@ class Calibrating:
         if once is None or again is None:
             return
         for latency in LATENCIES:
+            known = (answer.latency_ms(latency) for answer in (once, again) if answer.fault is None)
+            self._control_ms[latency].extend(value for value in known if value is not None)
             d = contrast(once.latency_ms(latency), again.latency_ms(latency), once.fault, again.fault)
             if d is not None:
                 self._latencies[latency].append((record.at_ns, record.id, d))
@@ -129,6 +136,11 @@ class Calibrating:
                 name: _spread(rows, _AA_ALPHA, 0.0) for name, rows in self._latencies.items() if len(rows) > 1
             },
             floor={name: _spread(rows, half, 1.0) for name, rows in self._scores.items() if rows},
+            slow_ms={
+                name: float(np.quantile(values, SLOW))
+                for name, values in self._control_ms.items()
+                if len(values) >= _FEWEST_FOR_SLOW
+            },
         )
 
 

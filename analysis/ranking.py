@@ -1,6 +1,6 @@
 """What do the records of an experiment say?  `Trial` takes records and gives the ranking."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import exp
 from typing import Any, Literal
 
@@ -11,12 +11,15 @@ from analysis.checks import Check, Fairness, Lag
 from analysis.diff_figures import DiffFigures
 from analysis.forced import ForcedPhase
 from analysis.hardware import Hardware
+from analysis.horizons import Horizons
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
+from analysis.rates import Rates
+from analysis.several import beaten, discoveries
 from analysis.spec import ExperimentSpec
-from analysis.standing import candidate_order, main_verdict, summary, verdict_shown
+from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
 from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
@@ -31,11 +34,19 @@ class Trial:
 
     The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own
     instants. Calibration records that come after that, and live ones before, are counted and not used.
+    `watch` is told each pair that is judged and the number of its window.
     """
 
-    def __init__(self, spec: ExperimentSpec, epoch: int = 0) -> None:
+    def __init__(
+        self,
+        spec: ExperimentSpec,
+        epoch: int = 0,
+        *,
+        watch: Callable[[PairRecord, int], None] | None = None,
+    ) -> None:
         self.spec = spec
         self.epoch = epoch
+        self._watch = watch
         # Every look at every candidate counts, so each gets its share of the chance to be wrong.
         self._alpha = spec.alpha / max(1, len(spec.candidates))
         self._margin = log_margin(spec.margin)
@@ -64,6 +75,9 @@ class Trial:
         self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
         self._fairness = {name: Fairness(name) for name in spec.candidates}
         self._diffs = {name: DiffFigures(name) for name in spec.candidates}
+        slow_ms = {} if self._calibration is None else self._calibration.slow_ms
+        self._rates = {name: Rates(name, spec, slow_ms) for name in spec.candidates}
+        self._horizons = {name: Horizons(name) for name in spec.candidates}
         self._lag = Lag()
         self._loads = Loads()
         self._naive = Naive()
@@ -74,6 +88,11 @@ class Trial:
         if self._calibration is None:
             return "calibration"
         return "live" if self._forced is None or self._forced.is_over else "forced"
+
+    @property
+    def windows(self) -> Windows | None:
+        """The windows of all judged pairs, None while there are none."""
+        return self._windows
 
     @property
     def calibration(self) -> dict[str, Any] | None:
@@ -110,7 +129,13 @@ class Trial:
             fairness.add(record)
         for diffs in self._diffs.values():
             diffs.add(record)
-        if self._windows.add(self._window_ns(record), self._values(record)):
+        at_ns = self._window_ns(record)
+        window = at_ns // self._windows.window_ns
+        for horizons in self._horizons.values():
+            horizons.add(record, window)
+        if self._watch is not None:
+            self._watch(record, window)
+        if self._windows.add(at_ns, self._values(record)):
             self._look(self._windows)
 
     def _window_ns(self, record: PairRecord) -> int:
@@ -171,6 +196,7 @@ class Trial:
         values: dict[str, float] = {}
         ours = record.answer("control")
         for name in self.spec.candidates:
+            values |= self._rates[name].add(record)
             theirs = record.answer(name)
             if ours is None or theirs is None:
                 continue
@@ -239,9 +265,19 @@ class Trial:
             },
             "control": {"name": "control", **self._control.show(), "floor": self._floor()},
             "candidates": ranked,
+            "discoveries": discoveries(ranked, self.spec.alpha),
+            "beaten": self._beaten(ranked),
             "decided": bool(ranked) and all(c["decided"] for c in ranked),
             "summary": summary(self.phase, calibrating.progress, ranked),
         }
+
+    def _beaten(self, ranked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """By what ranks, among those whose verdict is not withheld."""
+        verdicts = {c["name"]: c["verdicts"] for c in ranked}
+        is_streamed = any(verdict["tpot"]["units"] for verdict in verdicts.values())
+        latency: Latency = "tpot" if is_streamed else "e2e"
+        names = [name for name, verdict in verdicts.items() if verdict[latency]["withheld"] is None]
+        return beaten(self._windows, names, latency, self.spec.alpha, self._margin)
 
     def _floor(self) -> dict[str, float | None]:
         return floor_shown(self._calibration.floor if self._calibration is not None else {})
@@ -278,13 +314,15 @@ class Trial:
         floor = self._calibration.floor if self._calibration is not None else {}
         outputs = outputs_shown(windows, name, self._alpha, floor)
         main = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
-        return {
+        candidate = {
             "name": name,
             **self._candidates[name].show(),
             "verdicts": verdicts,
             "outputs": outputs,
             "diffs": self._diffs[name].show(self._floor_diffs),
-            "flags": ["outputs diverge"] if outputs["label"] == "DIVERGES" else [],
+            "rates": self._rates[name].show(windows, self._alpha),
+            "percentiles": self._horizons[name].show(self._alpha),
             "decided": main["label"] != "UNDECIDED",
             "series": series,
         }
+        return {**candidate, "flags": flags(candidate)}

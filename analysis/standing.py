@@ -1,15 +1,19 @@
 """How is a candidate's standing shown?  Verdicts, outputs, order and summary as JSON-able values."""
 
 from collections.abc import Mapping, Sequence
+from math import log
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.rates import MORE_ERRORS
 from analysis.stats.contrast import PENALTY
-from analysis.stats.sequence import FEWEST_UNITS, bernstein_interval
-from analysis.verdict import Label, interval, judge, progress, ratio
+from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, bernstein_interval
+from analysis.verdict import Interval, Label, interval, judge, progress, ratio
 
+DIVERGES = "outputs diverge"
+_SAID = {MORE_ERRORS: MORE_ERRORS, DIVERGES: "answers otherwise"}
 _ORDER = {"FASTER": 0, "EQUIVALENT": 1, "UNDECIDED": 2, "SLOWER": 3}
 
 
@@ -24,7 +28,8 @@ def verdict_shown(
 
     A label stays as it was first decided while the interval goes on. If the interval comes to say otherwise,
     the effect is not steady and the verdict is withheld, as it is when a check failed. `promotable`: FASTER
-    holds without any assumption on the distribution, too.
+    holds without any assumption on the distribution, too. `evidence` against no difference: log10 of an
+    e-value, by which any number of candidates may be compared (`analysis.several`).
     """
     found = interval(means, alpha) if means is not None else None
     now = judge(found, margin)
@@ -44,18 +49,25 @@ def verdict_shown(
         "units": 0 if means is None else len(means),
         "progress": 1.0 if decided is not None else progress(found, margin),
         "spread": None if found is None else found.sd,
+        "evidence": None if found is None or found.units < FEWEST_UNITS else _log10_evidence(found, alpha),
         "promotable": promotable,
         "withheld": withheld,
     }
 
 
+def _log10_evidence(found: Interval, alpha: float) -> float:
+    """At most 300, so that it stays a number."""
+    return min(300.0, asymptotic_log_evidence(found.mean, found.sd, found.units, alpha) / log(10.0))
+
+
 def candidate_order(candidate: Mapping[str, Any]) -> tuple[int, float, str]:
-    """By verdict, then by the estimate of what ranks, then by name."""
+    """Errors first, then by verdict, then by the estimate of what ranks, then by name."""
     main = main_verdict(candidate)
     estimate = main["ratio"]
     if estimate is None and main["withheld"] is not None:
-        return len(_ORDER), float("inf"), candidate["name"]  # it mostly fails: behind every one that answers
-    return _ORDER[main["label"]], float("inf") if estimate is None else estimate, candidate["name"]
+        return 2 * len(_ORDER), float("inf"), candidate["name"]  # it mostly fails: behind all that answer
+    gate = len(_ORDER) if MORE_ERRORS in candidate["flags"] else 0
+    return gate + _ORDER[main["label"]], float("inf") if estimate is None else estimate, candidate["name"]
 
 
 def main_verdict(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -77,7 +89,7 @@ def summary(phase: str, calibrated: float, ranked: Sequence[Mapping[str, Any]]) 
 def _sentence(candidate: Mapping[str, Any]) -> str:
     main, name = main_verdict(candidate), candidate["name"]
     measure = "per token" if candidate["verdicts"]["tpot"]["units"] else "end to end"
-    doubt = ", but answers otherwise" if candidate["flags"] else ""
+    doubt = "".join(f", but {_SAID[flag]}" for flag in candidate["flags"])
     if main["withheld"] is not None:
         return f"{name}: verdict withheld ({main['withheld']})."
     if main["label"] == "UNDECIDED":
@@ -89,3 +101,9 @@ def _sentence(candidate: Mapping[str, Any]) -> str:
         return f"{name} is as fast as the control {measure} (within {high:.1%}){doubt}."
     word = "faster" if main["label"] == "FASTER" else "slower"
     return f"{name} is {abs(main['ratio'] - 1.0):.1%} {word} {measure} ({low:.1%} to {high:.1%}){doubt}."
+
+
+def flags(candidate: Mapping[str, Any]) -> list[str]:
+    """What must be said of a candidate beside its speed."""
+    found = [MORE_ERRORS] if candidate["rates"].get("errors", {}).get("label") == "MORE" else []
+    return found + ([DIVERGES] if candidate["outputs"]["label"] == "DIVERGES" else [])

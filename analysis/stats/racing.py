@@ -1,9 +1,8 @@
-"""Which of many candidates need no more of the hardware?  Racing, and successive halving before it."""
+"""Which of many candidates is beaten by another for sure, and so needs no more of the hardware?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from math import ceil, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,29 +43,3 @@ def race(units: Mapping[str, NDArray[np.float64]], alpha: float, margin: float =
         if loser not in out and winner not in out:
             out[loser] = Out(loser, winner, at_units)
     return list(out.values())
-
-
-def rungs(candidates: int, blocks: int, eta: int = 2) -> list[tuple[int, int]]:
-    """(how many take part, blocks for each) of a successive halving that spends about `blocks` in all.
-
-    Jamieson and Talwalkar, AISTATS 2016: each rung spends the same and keeps the best 1 / eta, so what is
-    dropped early was looked at least, and the last are looked at longest.
-    """
-    if candidates < 1 or eta < 2:
-        raise ValueError("a halving needs a candidate, and keeps at most half of them")
-    count = max(1, ceil(log(candidates) / log(eta) - 1e-9))
-    rows, left = [], candidates
-    for _ in range(count):
-        rows.append((left, max(1, blocks // (count * left))))
-        left = max(1, ceil(left / eta))
-    return rows
-
-
-def survivors(scores: Mapping[str, Sequence[float] | NDArray[np.float64]], eta: int = 2) -> list[str]:
-    """The best 1 / eta (lower is better) by the mean over their blocks; the name decides between equals.
-
-    Which survive is a choice of what to look at longer and no claim: the winner is estimated anew, on blocks
-    that did not choose it.
-    """
-    ranked = sorted(scores, key=lambda name: (float(np.mean(scores[name])), name))
-    return ranked[: max(1, ceil(len(ranked) / eta))]

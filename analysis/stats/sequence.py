@@ -23,9 +23,25 @@ def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = 
     """
     if units < 1:
         return float("inf")
-    r2 = (2 * log(1 / alpha) + log(2 * log(1 / alpha)) + 1) / optimal_units
-    tr2 = units * r2
+    tr2 = units * _r2(alpha, optimal_units)
     return sd * sqrt(2 * (tr2 + 1) / (units * tr2) * log(sqrt(tr2 + 1) / alpha))
+
+
+def asymptotic_log_evidence(
+    mean: float, sd: float, units: int, alpha: float, optimal_units: int = OPTIMAL_UNITS
+) -> float:
+    """log E against a mean of 0: at least log(1 / alpha) exactly where the interval at `alpha` leaves out 0.
+
+    E = exp(t^2 r^2 m^2 / (2 s^2 (t r^2 + 1))) / sqrt(t r^2 + 1), the mixture behind `asymptotic_radius`.
+    """
+    tr2 = units * _r2(alpha, optimal_units)
+    if sd <= 0.0:
+        return float("inf") if mean else -0.5 * log(tr2 + 1)
+    return units * tr2 * (mean / sd) ** 2 / (2 * (tr2 + 1)) - 0.5 * log(tr2 + 1)
+
+
+def _r2(alpha: float, optimal_units: int) -> float:
+    return (2 * log(1 / alpha) + log(2 * log(1 / alpha)) + 1) / optimal_units
 
 
 def long_run_sd(units: NDArray[np.float64], prior: float = 0.0) -> float:
@@ -60,8 +76,8 @@ def asymptotic_bounds(
     origin = units[..., :1]
     means = np.cumsum(units - origin, axis=-1) / t
     sd = np.sqrt(np.max([_variances(units - origin, size) for size in _GROUPS], axis=0))
-    unit_radius = np.array([asymptotic_radius(1.0, int(n), alpha, optimal_units) for n in t])
-    radii = sd * unit_radius
+    tr2 = t * _r2(alpha, optimal_units)
+    radii = sd * np.sqrt(2 * (tr2 + 1) / (t * tr2) * np.log(np.sqrt(tr2 + 1) / alpha))
     radii[..., :1] = np.inf
     return means + origin - radii, means + origin + radii
 

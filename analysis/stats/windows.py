@@ -5,7 +5,7 @@ A value may be infinite: a failure, of the candidate where it is positive (`anal
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import fsum, inf, isfinite
 
@@ -131,6 +131,18 @@ class Windows:
     def means(self, name: str) -> NDArray[np.float64]:
         """The mean of a series in every closed window that has enough pairs and a value of it, by time."""
         return self._select(name)[1]
+
+    def table(self, names: Sequence[str]) -> NDArray[np.float64]:
+        """The means of several series, a column each, in every closed window that has enough pairs, by time.
+
+        NaN where a series has no value in a window.
+        """
+        kept = np.array(self._pairs) >= FEWEST_PAIRS
+        columns = [np.full(int(kept.sum()), np.nan) for _ in names]
+        for column, name in zip(columns, names, strict=True):
+            if (known := self._columns.get(name)) is not None:
+                column[:] = np.where(np.array(known.counts)[kept] > 0, known.means()[kept], np.nan)
+        return np.column_stack(columns) if columns else np.empty((int(kept.sum()), 0))
 
     def course(self, name: str, last: int) -> list[tuple[int, float]]:
         """(end of window in ns, mean) of the last few of them."""

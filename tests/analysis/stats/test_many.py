@@ -1,15 +1,14 @@
-"""Laws of many comparisons at once: alpha / K, e-BH, races, halvings."""
+"""Laws of many comparisons at once: alpha / K, e-BH, races."""
 
 from math import log, sqrt
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from analysis.stats.many import e_bh, each_alpha
-from analysis.stats.racing import Out, race, rungs, survivors
+from analysis.stats.racing import Out, race
 
 ALPHA = 0.05
 EVIDENCE = st.lists(st.floats(0, 1e6), max_size=12)
@@ -62,35 +61,3 @@ def test_the_best_of_a_race_stays_and_the_slow_are_out_early() -> None:
 def test_a_race_of_nobody_or_of_one_puts_nobody_out() -> None:
     assert race({}, ALPHA) == []
     assert race({"only": np.zeros(50)}, ALPHA) == []
-
-
-@given(candidates=st.integers(1, 64), blocks=st.integers(1, 5000), eta=st.integers(2, 4))
-def test_a_halving_ends_with_few_and_each_rung_looks_longer(candidates: int, blocks: int, eta: int) -> None:
-    rows = rungs(candidates, blocks, eta)
-    assert rows[0][0] == candidates and rows[-1][0] <= max(eta, 1)
-    assert [count for count, _ in rows] == sorted((count for count, _ in rows), reverse=True)
-    assert [each for _, each in rows] == sorted(each for _, each in rows)
-    if blocks >= candidates * len(rows):
-        assert sum(count * each for count, each in rows) <= blocks
-
-
-def test_a_halving_of_nobody_is_refused() -> None:
-    for candidates, eta in ((0, 2), (3, 1)):
-        with pytest.raises(ValueError, match="halving"):
-            rungs(candidates, 10, eta)
-
-
-def test_the_better_half_survives_by_its_mean() -> None:
-    assert survivors({"b": [1.0, 3.0], "a": [2.0], "c": [0.5], "d": [9.0]}) == ["c", "a"]
-    assert survivors({"only": [1.0]}) == ["only"]
-
-
-def test_a_halving_nearly_always_ends_with_the_best_of_sixteen() -> None:
-    rng, found = np.random.default_rng(3), 0
-    effects = {f"c{k}": 0.0 if k == 0 else 0.08 for k in range(16)}
-    for _ in range(60):
-        left = list(effects)
-        for _, blocks in rungs(16, 16 * 4 * 20):
-            left = survivors({name: effects[name] + rng.normal(0.0, 0.1, blocks) for name in left})
-        found += left == ["c0"]
-    assert found >= 57

@@ -1,0 +1,98 @@
+"""By how much did percentiles change?  At numbers of pairs that were fixed beforehand: 1,000, 2,000, 4,000 …
+
+A percentile's interval is good for one look.  So there are few looks, and nobody chooses when: each figure is
+made of the first so many pairs and stays until twice as many are there.
+"""
+
+from array import array
+from math import exp, inf
+from typing import Any
+
+import numpy as np
+
+from analysis.measure import LATENCIES, Latency, PairRecord
+from analysis.stats.bootstrap import HORIZON, QuantileEffect, fewest_pairs, quantile_effect
+from analysis.stats.contrast import NOT_A_FAULT
+from analysis.stats.quantile import FEWEST_FOR_P99
+from analysis.stats.sequence import FEWEST_UNITS
+
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+HORIZONS = tuple(FEWEST_FOR_P99 * 2**doubling for doubling in range(5))
+
+
+class _Column:
+    __slots__ = ("candidate", "control", "windows")
+
+    def __init__(self) -> None:
+        self.control, self.candidate, self.windows = array("d"), array("d"), array("q")
+
+
+class Horizons:
+    """The first pairs of one candidate, and the change of each latency's percentiles at the latest horizon.
+
+    Of what comes after the last horizon nothing is kept: memory is bounded, 24 bytes a pair and latency.
+    A failed answer is infinitely slow; where failures reach a percentile nothing is said of it.
+    """
+
+    def __init__(self, candidate: str) -> None:
+        self._candidate = candidate
+        self._columns = {latency: _Column() for latency in LATENCIES}
+        self._made: dict[tuple[str, str, int, float], QuantileEffect | None] = {}
+
+    def add(self, record: PairRecord, window: int) -> None:
+        """Takes one pair; `window` is the number of its window."""
+        ours, theirs = record.answer("control"), record.answer(self._candidate)
+        if ours is None or theirs is None or NOT_A_FAULT in (ours.fault, theirs.fault):
+            return
+        if ours.fault is not None and theirs.fault is not None:
+            return
+        for latency, column in self._columns.items():
+            if len(column.windows) == HORIZONS[-1]:
+                continue
+            values = [inf if a.fault is not None else a.latency_ms(latency) for a in (ours, theirs)]
+            if values[0] is None or values[1] is None:
+                continue
+            column.control.append(values[0])
+            column.candidate.append(values[1])
+            column.windows.append(window)
+
+    def show(self, alpha: float) -> dict[str, dict[str, Any]]:
+        """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with
+        its interval (ratios), or why there is none.  JSON-able."""
+        return {latency: self._show(latency, alpha) for latency in LATENCIES}
+
+    def _show(self, latency: Latency, alpha: float) -> dict[str, Any]:
+        pairs = len(self._columns[latency].windows)
+        horizon = max((h for h in HORIZONS if h <= pairs), default=None)
+        shown: dict[str, Any] = {"pairs": pairs, "horizon": horizon, "holds": HORIZON}
+        for name, share in SHARES.items():
+            found = None if horizon is None else self._effect(latency, name, horizon, alpha)
+            refused = None
+            if horizon is None:
+                refused = f"{pairs} pairs: the first figures come at {HORIZONS[0]}"
+            elif found is None:
+                refused = self._why_not(latency, share, horizon)
+            shown[name] = {
+                "ratio": None if found is None else exp(found.effect),
+                "lower": None if found is None else exp(found.lower),
+                "upper": None if found is None else exp(found.upper),
+                "refused": refused,
+            }
+        return shown
+
+    def _effect(self, latency: Latency, name: str, horizon: int, alpha: float) -> QuantileEffect | None:
+        key = (latency, name, horizon, alpha)
+        if key not in self._made:
+            column = self._columns[latency]
+            ours, theirs = (np.array(side[:horizon]) for side in (column.control, column.candidate))
+            blocks = np.array(column.windows[:horizon])
+            self._made[key] = quantile_effect(ours, theirs, blocks, SHARES[name], alpha)
+        return self._made[key]
+
+    def _why_not(self, latency: Latency, share: float, horizon: int) -> str:
+        windows = len(set(self._columns[latency].windows[:horizon]))
+        if windows < FEWEST_UNITS:
+            return f"{windows} windows, {FEWEST_UNITS} needed"
+        if horizon < fewest_pairs(share):
+            return f"{horizon} pairs, {fewest_pairs(share)} needed"
+        return "failures reach this percentile"

@@ -1,0 +1,78 @@
+"""Changes of percentiles come at numbers of pairs fixed beforehand, labelled so, and not before."""
+
+from dataclasses import replace
+from math import exp
+from random import Random
+
+import pytest
+
+from analysis.horizons import HORIZONS, Horizons
+from analysis.measure import PairRecord
+from tests.analysis.fleet import pair_record
+
+ALPHA = 0.05
+
+
+def filled(n: int, scale: float = 1.2, seed: int = 1, per_window: int = 10) -> Horizons:
+    horizons, rng = Horizons("slow"), Random(seed)
+    for number in range(n):
+        horizons.add(pair_record(number, {"slow": scale}, rng=rng), number // per_window)
+    return horizons
+
+
+def test_below_a_thousand_pairs_no_percentile_is_compared_and_the_reason_is_given() -> None:
+    said = filled(999).show(ALPHA)["ttft"]
+    assert (said["pairs"], said["horizon"]) == (999, None)
+    assert said["p99"]["ratio"] is None
+    assert said["p99"]["refused"] == "999 pairs: the first figures come at 1000"
+
+
+def test_at_a_thousand_the_change_is_told_with_its_interval_and_that_it_holds_at_one_look() -> None:
+    said = filled(1000).show(ALPHA)["ttft"]
+    assert said["horizon"] == 1000 and "not under peeking" in said["holds"]
+    for name in ("p50", "p95", "p99"):
+        assert said[name]["lower"] < said[name]["ratio"] < said[name]["upper"]
+        assert said[name]["lower"] < 1.2 < said[name]["upper"]
+        assert said[name]["refused"] is None
+
+
+def test_until_twice_as_many_pairs_are_there_the_figures_stay_as_they_are() -> None:
+    horizons = filled(1000)
+    before = horizons.show(ALPHA)["e2e"]["p95"]
+    rng = Random(2)
+    for number in range(1000, 1999):
+        horizons.add(pair_record(number, {"slow": 3.0}, rng=rng), number // 10)
+    assert horizons.show(ALPHA)["e2e"]["p95"] == before
+    horizons.add(pair_record(1999, {"slow": 3.0}, rng=rng), 199)
+    assert horizons.show(ALPHA)["e2e"]["horizon"] == 2000
+    assert horizons.show(ALPHA)["e2e"]["p95"]["ratio"] > before["upper"]
+
+
+def test_few_windows_are_refused_however_many_pairs_they_hold() -> None:
+    assert filled(1000, per_window=100).show(ALPHA)["ttft"]["p99"]["refused"] == "10 windows, 15 needed"
+
+
+def test_where_failures_reach_a_percentile_nothing_is_said_of_it() -> None:
+    def failed(record: PairRecord) -> PairRecord:
+        answers = (replace(a, fault="timeout") if a.arm == "slow" else a for a in record.answers)
+        return replace(record, answers=tuple(answers))
+
+    horizons, rng = Horizons("slow"), Random(3)
+    for number in range(1000):
+        record = pair_record(number, {"slow": 1.0}, rng=rng)
+        horizons.add(failed(record) if number % 25 == 0 else record, number // 10)
+    said = horizons.show(ALPHA)["ttft"]
+    assert said["p99"]["refused"] == "failures reach this percentile"
+    assert said["p50"]["refused"] is None
+
+
+def test_memory_is_bounded_by_the_last_horizon() -> None:
+    horizons, rng = Horizons("slow"), Random(4)
+    record = pair_record(0, {"slow": 1.0}, rng=rng)
+    for number in range(HORIZONS[-1] + 500):
+        horizons.add(record, number // 100)
+    said = horizons.show(ALPHA)["tpot"]
+    assert said["pairs"] == said["horizon"] == HORIZONS[-1] == 16_000
+    assert said["p50"]["ratio"] == pytest.approx(
+        exp(0.0) * record.answer("slow").tpot_ms / record.answer("control").tpot_ms  # type: ignore[union-attr, operator]
+    )
