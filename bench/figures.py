@@ -51,6 +51,16 @@ def verdict(found: Estimate, bound: float) -> str:
     return "undecided" if found.low <= bound else "does not hold"
 
 
+def equivalence(found: Estimate, bound: float) -> str:
+    """Whether the whole interval, a part of it or nothing of it lies within the bound on both sides of zero.
+
+    Stricter than two one-sided tests at 5 % (Schuirmann 1987), whose interval is one of 90 %.
+    """
+    if -bound <= found.low and found.high <= bound:
+        return "equivalent"
+    return "undecided" if found.low <= bound and found.high >= -bound else "differs"
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as they must be; the first to the left, the others to the right."""
     widths = [max(len(row[at]) for row in [header, *rows]) for at in range(len(header))]

@@ -17,7 +17,8 @@ QUANTILES = ("p50", "p90", "p99", "p99.9", "max")
 class Load:
     """What the client does.  `rate` a second, 0: closed loop.  `events` above 0: streams of so many.
 
-    It ends after `seconds`, or after `requests` where that is above 0, and waits for what is then unanswered.
+    It ends after `seconds`, or after `requests` where that is above 0, and waits `patience` seconds for what
+    is then unanswered.
     """
 
     connections: int = 32
@@ -27,11 +28,16 @@ class Load:
     events: int = 0
     rate: float = 0.0
     key: str = "sk"
+    patience: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of it; durations by `QUANTILES`.  `late`: events read 50 ms or more after they were sent."""
+    """What came of it; durations by `QUANTILES`.
+
+    `late`: events read 50 ms or more after they were sent.  `gap_us`: from one event
+    of a stream to the next, as read.
+    """
 
     answers: int
     unanswered: int
@@ -43,6 +49,7 @@ class Answered:
     latency_us: list[float]
     first_us: list[float]
     delay_us: list[float]
+    gap_us: list[float]
 
 
 class WrongAnswersError(Exception):

@@ -2,9 +2,11 @@
  *
  * connections=32  seconds=1.5  requests=0 (0: as many as the time allows)  body=512 (bytes, about)
  * events=0 (above 0: streams of so many events)  rate=0 (a second; 0: closed loop)  key=sk
+ * patience=30 (seconds that it waits at the end for what is unanswered)
  *
  * Latencies are counted from the instant a request was due, so a stall is not hidden by the requests that waited for
- * it.  An event's delay is from its sending by the engine to its reading here: both use one machine's clock.
+ * it.  An event's delay is from its sending by the engine to its reading here: both use one machine's clock; its gap is
+ * from the reading of the event before it.
  * Bodies: 8 beginnings x 8 middles x a tail of their own. */
 #include "http.h"
 
@@ -14,7 +16,7 @@ typedef struct conn {
     char *out, head[2048], line[1024], size[20];
     size_t out_n, out_at;
     long left, got;
-    long long due_ns, first_ns;
+    long long due_ns, first_ns, last_ns;
     struct conn *idle;
 } conn;
 typedef struct {
@@ -24,9 +26,9 @@ typedef struct {
 
 static int ep, port, connections = 32, body_n = 512, events_wanted;
 static long long requests, begun, answers, bad, events_n;
-static double seconds = 1.5, rate;
+static double seconds = 1.5, rate, patience = 30;
 static char key[128] = "sk", why[400];
-static sample latency, first, delay;
+static sample latency, first, delay, gap;
 static char whole[2048], *bodies[64];
 static int whole_n, lengths[64], tails[64];
 static conn *idle;
@@ -100,6 +102,8 @@ static void line_came(conn *c) {
         long long at_ns = now_ns();
         c->wrong |= atoi(mark + 4) != c->events++;
         if (!c->first_ns) add(&first, (c->first_ns = at_ns) - c->due_ns);
+        else add(&gap, at_ns - c->last_ns);
+        c->last_ns = at_ns;
         add(&delay, at_ns - atoll(strstr(mark, "t=") + 2));
     }
 }
@@ -208,6 +212,7 @@ static void option(const char *given) {
         case 's': seconds = atof(value); break;
         case 'b': body_n = atoi(value); break;
         case 'e': events_wanted = atoi(value); break;
+        case 'p': patience = atof(value); break;
         case 'k': snprintf(key, sizeof key, "%s", value); break;
         default: *(given + 1) == 'a' ? (rate = atof(value)) : (requests = atoll(value));
     }
@@ -227,7 +232,7 @@ int main(int argc, char **argv) {
         c->idle = idle, idle = c;
     }
     usleep(50000);
-    long long start_ns = now_ns(), end_ns = start_ns + (long long)(seconds * 1e9), give_up_ns = end_ns + 30000000000LL;
+    long long start_ns = now_ns(), end_ns = start_ns + (long long)(seconds * 1e9), give_up_ns = end_ns + (long long)(patience * 1e9);
     for (;;) {
         long long at_ns = now_ns(), due_ns = at_ns;
         int more = at_ns < end_ns && (!requests || begun < requests);
@@ -257,6 +262,7 @@ int main(int argc, char **argv) {
     show("latency_us", &latency);
     show("first_us", &first);
     show("delay_us", &delay);
+    show("gap_us", &gap);
     puts("}");
     return 0;
 }

@@ -27,3 +27,21 @@ def test_a_bound_holds_only_when_the_whole_interval_keeps_to_it(bound: float, sa
 def test_a_table_is_as_wide_as_its_widest_cells() -> None:
     lines = figures.table(["name", "n"], [["a long name", "1"], ["b", "1000"]]).splitlines()
     assert lines == ["name            n", "a long name     1", "b            1000"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (-1.0, 1.0, "equivalent"),
+        (-0.2, 0.1, "equivalent"),
+        (-1.1, 0.5, "undecided"),
+        (0.5, 1.1, "undecided"),
+        (-3.0, 3.0, "undecided"),
+        (1.1, 2.0, "differs"),
+        (-2.0, -1.1, "differs"),
+    ],
+)
+def test_things_are_equivalent_only_when_the_whole_interval_lies_within_the_bound_on_both_sides(
+    low: float, high: float, said: str
+) -> None:
+    assert figures.equivalence(figures.Estimate((low + high) / 2, low, high), 1.0) == said

@@ -1,0 +1,175 @@
+"""Does production notice that its requests are mirrored?  Latency, CPU, errors: mirroring off, on, stalled.
+
+    python -m bench.isolation
+    python -m bench.isolation --only shadowlane --rounds 30
+
+Slices of seconds alternate between no mirroring, two copies of every request to targets that answer, and two
+copies to targets that take connections and read nothing.  What is judged is the difference between two slices
+of one round: equivalent, where the 95 % bootstrap interval of its median lies within the bound on both sides.
+A proxy's processes share one core; load, engines and targets have the other.  Those of the gateway that serve
+nobody have a third, or where there is none the other; `--together` they are with the worker, the worst case.
+Requests come at a fixed rate, whether or not earlier ones were answered.
+"""
+
+import argparse
+import os
+import random
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bench import figures, procfs
+from bench.load import Answered, Load
+from bench.mirrors import OFF, ON, STALLED, STATES, Mirror, Targets, gateway, peers
+from bench.proxies import Shadowlane
+from bench.stage import LOAD_CORE, Stage, staged
+
+GAP_MS = 10.0
+_PATIENCE_S = 2.0  # with what is unanswered when a slice ends: production has failed it
+REQUESTS = Load(connections=64, rate=200.0, requests=300, seconds=2.0, patience=_PATIENCE_S)
+STREAMS = Load(connections=64, rate=60.0, requests=90, events=20, seconds=2.0, patience=1.0 + _PATIENCE_S)
+# All at once, as in `bench.overhead`: what a chunk costs where an engine's steps bring many together.
+CHUNKS = Load(connections=100, requests=100, events=150, seconds=1.0, patience=2.0 + _PATIENCE_S)
+WARM_UP = Load(rate=200.0, requests=60, seconds=0.5)
+# What mirroring may add to production, and be called nothing: in µs, on both sides.
+BOUNDS = {"TTFT p50": 200.0, "CPU a chunk": 1.5}
+SHOWN = (
+    "request p50", "request p99", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "CPU a request",
+    "CPU a chunk",
+)  # fmt: skip
+_TARGET_US = 3.0  # that a target cannot answer a request within
+
+Slice = Mapping[str, float]
+Found = dict[tuple[str, str], list[Slice]]
+
+
+class NotMirroredError(Exception):
+    """A slice that was to be mirrored was not: its figures say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One load's answers and the CPU time that production paid for them."""
+
+    answered: Answered
+    cpu_us: float
+    wanted: int
+
+    @property
+    def failed(self) -> int:
+        """Requests that were due and not answered well, or not in time."""
+        return self.wanted - (self.answered.answers - self.answered.bad)
+
+
+def loaded(stage: Stage, mirror: Mirror, state: str, load: Load) -> Run:
+    """One load in one state."""
+    pids = mirror.counted()
+    before_ns = procfs.cpu_ns(pids)
+    answered = stage.programs.run(mirror.ports[state], load, strict=False)
+    return Run(answered, (procfs.cpu_ns(pids) - before_ns) / 1e3, load.requests)
+
+
+def sliced(stage: Stage, targets: Targets, mirror: Mirror, state: str) -> Slice:
+    """One slice: requests, streams that begin one after the other, streams all at once."""
+    if state == STALLED:
+        targets.renew()
+    mirror.enter(state)
+    stage.programs.run(mirror.ports[OFF], WARM_UP)
+    worked_ns = targets.worked_ns()
+    requests = loaded(stage, mirror, state, REQUESTS)
+    streams = loaded(stage, mirror, state, STREAMS)
+    chunks = loaded(stage, mirror, state, CHUNKS)
+    copies_us = (targets.worked_ns() - worked_ns) / 1e3
+    if state == ON and copies_us < _TARGET_US * REQUESTS.requests:
+        raise NotMirroredError(f"{mirror.running.name}: the targets had {copies_us:.0f} µs of work")
+    failed = sum(run.failed for run in (requests, streams, chunks))
+    figures_of = {**_request_figures(requests), **_stream_figures(streams), **_chunk_figures(chunks)}
+    return {**figures_of, "failed": failed}
+
+
+def _request_figures(run: Run) -> Slice:
+    p50, _, p99, *_ = run.answered.latency_us or _NONE
+    cpu_us = run.cpu_us / run.answered.answers if run.answered.answers else _NONE[0]
+    return {"request p50": p50, "request p99": p99, "CPU a request": cpu_us}
+
+
+def _stream_figures(run: Run) -> Slice:
+    first_us, gap_us = run.answered.first_us or _NONE, run.answered.gap_us or _NONE
+    return {"TTFT p50": first_us[0], "TTFT p99": first_us[2], "ITL p50": gap_us[0], "ITL p99": gap_us[2]}
+
+
+def _chunk_figures(run: Run) -> Slice:
+    return {"CPU a chunk": run.cpu_us / run.answered.events if run.answered.events else _NONE[0]}
+
+
+_NONE = [float("nan")] * 5
+
+
+def measured(stage: Stage, targets: Targets, mirrors: Sequence[Mirror], rounds: int) -> Found:
+    """Every proxy in every state, once a round, in random order."""
+    found: Found = {}
+    for number in range(rounds):
+        for mirror in random.sample(mirrors, len(mirrors)):
+            for state in random.sample(STATES, len(STATES)):
+                one = sliced(stage, targets, mirror, state)
+                found.setdefault((mirror.running.name, state), []).append(one)
+        print(f"round {number + 1} of {rounds}", flush=True)
+    return found
+
+
+def levels(found: Found) -> str:
+    """The medians over rounds; of failures the sum."""
+    rows = []
+    for (name, state), slices in sorted(
+        found.items(), key=lambda item: (item[0][0], STATES.index(item[0][1]))
+    ):
+        cells = [f"{statistics.median(one[what] for one in slices):.1f}" for what in SHOWN]
+        asked = sum(load.requests for load in (REQUESTS, STREAMS, CHUNKS)) * len(slices)
+        failed = sum(one["failed"] for one in slices)
+        rows.append([f"{name}, {state}", *cells, f"{failed:.0f} of {asked}"])
+    return figures.table(["µs, medians", *SHOWN, "failed"], rows)
+
+
+def differences(found: Found) -> str:
+    """What mirroring adds, slice against slice of one round, with its interval and what follows."""
+    rows = []
+    for name in dict.fromkeys(name for name, _ in found):
+        for state in (ON, STALLED):
+            for what in SHOWN:
+                added = figures.difference(*([one[what] for one in found[name, s]] for s in (state, OFF)))
+                row = [f"{name}, {state} - off: {what}", str(added)]
+                bound = BOUNDS.get(what)
+                rows.append([*row, *_judged(added, bound)])
+    return figures.table(["µs", "added [95 %]", "bound", ""], rows)
+
+
+def _judged(added: figures.Estimate, bound: float | None) -> list[str]:
+    return ["", ""] if bound is None else [f"± {bound}", figures.equivalence(added, bound)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", help="proxies, by name, with commas between: nginx,shadowlane")
+    parser.add_argument("--together", action="store_true", help="shadow and analysis on the worker's core")
+    given = parser.parse_args()
+    only = None if given.only is None else given.only.split(",")
+    with staged() as stage:
+        engines = stage.engines(2, GAP_MS)
+        targets = Targets(stage, GAP_MS)
+        try:
+            targets.renew()
+            mirrors, missing = peers(stage, engines, targets, only)
+            if only is None or "shadowlane" in only:
+                mirrors.append(gateway(stage, engines, targets, Shadowlane(), together=given.together))
+            os.sched_setaffinity(0, {LOAD_CORE})
+            found = measured(stage, targets, mirrors, given.rounds)
+        finally:
+            targets.end()
+        print(levels(found), differences(found), *missing, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
