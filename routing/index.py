@@ -17,6 +17,7 @@ DEFAULT_MAX_AGE_S: Final = 3600.0
 """What was not sent for an hour is taken as evicted by traffic that this index did not see."""
 MIN_ENTRY_BYTES: Final = 64
 """The least an entry counts against the capacity: bounds memory when prompts are many tiny messages."""
+_FULL: Final = 0.9
 
 
 class PrefixIndex:
@@ -30,13 +31,24 @@ class PrefixIndex:
         self._engines: dict[int, Runs] = {}
         # Who holds a chain's first link, a bit for each engine: most hold nothing of it, and are not asked.
         self._holders: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
+        self._shares: dict[int, float] = {}
 
     def set_capacity(self, engine: int, capacity_bytes: int) -> None:
         """How many bytes of prompt the engine's KV cache holds, once that is known."""
-        runs = self._runs(engine)
-        if runs.capacity_bytes != capacity_bytes:
-            runs.capacity_bytes = capacity_bytes
-            runs.evict()
+        self._sizes[engine] = capacity_bytes
+        self._resize(engine)
+
+    def set_share(self, engine: int, share: float) -> None:
+        """What share of that is taken to be there for prompts; 1 until this is called."""
+        if self._shares.get(engine, 1.0) != share:
+            self._shares[engine] = share
+            self._resize(engine)
+
+    def is_full(self, engine: int) -> bool:
+        """Whether something had to go for want of room: what is not here any more is not held."""
+        runs = self._engines.get(engine)
+        return runs is not None and runs.held_bytes > _FULL * runs.capacity_bytes
 
     def record(
         self, engine: int, chain: Sequence[int], ends: Sequence[int], at_s: float, is_ours: bool = True
@@ -125,6 +137,13 @@ class PrefixIndex:
         """How much of the engine's capacity is taken."""
         runs = self._engines.get(engine)
         return 0 if runs is None else runs.held_bytes
+
+    def _resize(self, engine: int) -> None:
+        capacity_bytes = int(self._sizes.get(engine, self._capacity_bytes) * self._shares.get(engine, 1.0))
+        runs = self._runs(engine)
+        if runs.capacity_bytes != capacity_bytes:
+            runs.capacity_bytes = capacity_bytes
+            runs.evict()
 
     def _runs(self, engine: int) -> Runs:
         runs = self._engines.get(engine)

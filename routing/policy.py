@@ -2,16 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from random import Random
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from routing.types import Choice, EngineLoad, Prompt
+
+
+class Lasting(NamedTuple):
+    """Of an engine at which prompts wait to be computed.
+
+    `memory_bytes`: of this prompt, what will not be evicted for them by what was sent there, and in which
+    order; `waiting_bytes`: what they need, and can take at most.
+    """
+
+    memory_bytes: int
+    waiting_bytes: int
+
+
+NO_LIMIT_BYTES: Final = 1 << 62
+NOTHING_WAITS: Final[Mapping[int, Lasting]] = {}
 
 
 class Residency(Protocol):
     """What engines are known, not only believed, to hold: from their own KV events."""
 
-    def held(self, prompt: Prompt) -> Mapping[int, int]:
-        """Bytes of this prompt each engine holds. 0 is a statement; of one left out nothing is known."""
+    def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
+        """Bytes of this prompt that each engine will have when its turn comes. 0 is a statement; of one left
+        out nothing is known. `lasting` is of engines at which prompts wait; at the others all that is held
+        now will be there."""
+        ...
+
+    def share(self, engine: int) -> float:
+        """What share of its KV cache the engine has for prompts, by what its answers found (`Lasting`)."""
         ...
 
     def below(self) -> Mapping[int, tuple[int, int]]:

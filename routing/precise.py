@@ -6,14 +6,17 @@ high (`routing.bridge.accuracy`) nothing is at all: then the memory of what was 
 """
 
 from array import array
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from routing.bridge.accuracy import Accuracy
-from routing.bridge.learner import DEFAULT_LINKS, Bridge
+from routing.bridge.learner import DEFAULT_LINKS, Bridge, Found
 from routing.events.known import KnownBlocks
 from routing.events.trust import Trust
+from routing.lasting import Shares
+from routing.policy import NOTHING_WAITS, Lasting
 from routing.types import Prompt
 
 _MOST_PENDING: Final = 1 << 14
@@ -26,12 +29,16 @@ _NOTHING: Final[Mapping[int, int]] = {}
 
 
 class _Foretold(NamedTuple):
-    """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in lower tiers."""
+    """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in lower tiers.
+
+    `now`: those held when it was asked, where some of them may not last; else None.
+    """
 
     tokens: int
     size: int
     is_all: bool
     below: int
+    now: int | None
 
 
 class Precise:
@@ -45,6 +52,7 @@ class Precise:
         self._epochs_at: list[int] = []  # by `learned`, when new epochs began
         self.accuracy = Accuracy()
         self.trust = Trust()
+        self.shares = Shares()
         self.unlearned = 0
         """Answers to prompts of which nothing was known."""
         # What was foretold of prompts that run, by (last link, engine).
@@ -54,6 +62,7 @@ class Precise:
         self._unsure: dict[int, tuple[int, int]] = {}  # of engines that may hold more
         self._below: dict[int, tuple[int, int]] = {}
         self._below_tokens: dict[int, int] = {}
+        self._now: dict[int, int] = {}  # tokens held at this moment by engines at which prompts wait
         self._known_bytes = 0
 
     @property
@@ -85,9 +94,15 @@ class Precise:
                 most = max(1024, self._most_links * min(size, _USUAL_BLOCK) // _USUAL_BLOCK)
                 self._bridges[size] = Bridge(size, self._tail_tokens, most)
 
-    def held(self, prompt: Prompt) -> Mapping[int, int]:
+    def share(self, engine: int) -> float:
+        """As `Residency.share`."""
+        return self.shares.of(engine)
+
+    def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """As `Residency.held`."""
         self._asked, self._foretold, self._unsure = prompt, {}, {}
+        if self._now:
+            self._now = {}
         if self._below:
             self._below, self._below_tokens = {}, {}
         chain, ends = prompt.chain, prompt.ends
@@ -104,6 +119,9 @@ class Precise:
             here = self._known.match(found.blocks, size)
             below = self._known.below(found.blocks, size)
             for engine, count in here.items():
+                if engine in lasting:
+                    self._now[engine] = count * size
+                    count = _lasts(bridge, prompt, found, count, lasting[engine])
                 tokens = count * size
                 self._foretold[engine] = tokens, size
                 if engine not in self.trust.distrusted:
@@ -144,7 +162,9 @@ class Precise:
         if foretold is not None:
             pending = self._pending
             more = self._below_tokens.get(engine, 0)
-            pending[prompt.chain[-1], engine] = _Foretold(*foretold, engine in self._foretold, more)
+            pending[prompt.chain[-1], engine] = _Foretold(
+                *foretold, engine in self._foretold, more, self._now.get(engine)
+            )
             if len(pending) > _MOST_PENDING:
                 pending.popitem(last=False)
         self._asked = None
@@ -163,6 +183,8 @@ class Precise:
             # What was loaded from below counts as cached with most engines, and may be too long gone.
             tokens = min(max(foretold.tokens, cached_tokens), foretold.tokens + foretold.below)
             was_believed = engine not in self.trust.distrusted
+            if foretold.now is not None and foretold.is_all:
+                self.shares.told(engine, tokens, foretold.now, cached_tokens, foretold.size)
             if not foretold.is_all:
                 self._known.judged(engine, tokens, cached_tokens, foretold.size)
             elif self.trust.told(engine, tokens, cached_tokens, foretold.size):
@@ -191,6 +213,11 @@ class Precise:
             if not bridge.learn(chain, ends, tokens, blocks[size], front_bytes, message_ends):
                 self._epochs_at = [*self._epochs_at[1 - _RESTLESS :], self._learned]
 
+    def keep(self, engines: Collection[int]) -> None:
+        """These are the engines now: another may have the number of one that left."""
+        self.trust.keep(engines)
+        self.shares.keep(engines)
+
     def renew(self, tail_tokens: int) -> None:
         """The probe found another template than before: all is learned anew."""
         self._tail_tokens = tail_tokens
@@ -204,3 +231,14 @@ class Precise:
         for bridge in self._bridges.values():
             bridge.tail_tokens = self._tail_tokens
             bridge.forget()
+
+
+def _lasts(bridge: Bridge, prompt: Prompt, found: Found, count: int, lasting: Lasting) -> int:
+    """Of the `count` leading blocks that are held, those that will be when what waits there was computed."""
+    if lasting.memory_bytes >= found.text_bytes:
+        return count
+    links = bisect_right(prompt.ends, lasting.memory_bytes)
+    stays = bridge.promised(prompt.chain[links - 1]) if links else 0
+    # No more can go than what waits needs: that may itself find less than is thought, and its answers come.
+    tokens = 2 * lasting.waiting_bytes * found.tokens // max(1, found.text_bytes)
+    return min(count, max(stays, count - tokens // bridge.block_tokens - 1))

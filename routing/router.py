@@ -1,11 +1,11 @@
 """How a request gets its engine: look up who holds its beginning, choose, remember. One synchronous call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Final
 
 from routing.index import PrefixIndex
-from routing.policy import Policy, Residency
+from routing.policy import NO_LIMIT_BYTES, Lasting, Policy, Residency
 from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
 
@@ -53,7 +53,7 @@ class Router:
         residency = self._residency
         credited: dict[int, int] | None = None
         if predicted is not None and residency is not None:
-            known = residency.held(prompt)
+            known = residency.held(prompt, self._lasting(cached, engines, crowd, residency))
             self._correct(cached, known, predicted.match(prompt.chain, prompt.ends))
             below = residency.below()
             if below:
@@ -145,6 +145,30 @@ class Router:
         if self._predicted is not None:
             self._predicted.forget(engine_id)
 
+    def _lasting(
+        self,
+        cached: Mapping[int, int],
+        engines: Sequence[EngineLoad],
+        crowd: "Crowd | None",
+        residency: Residency,
+    ) -> dict[int, Lasting]:
+        """Where prompts wait before this one, and computing them takes room that something else has."""
+        index = self._index
+        found: dict[int, Lasting] = {}
+        busy: Iterable[EngineLoad] = engines
+        if crowd is not None:
+            by_id = crowd.by_id
+            busy = [by_id[id] for id in crowd.busy if id in by_id]
+        for engine in busy:
+            if not engine.awaiting:
+                continue
+            id = engine.id
+            index.set_share(id, residency.share(id))
+            found[id] = Lasting(
+                cached.get(id, 0) if index.is_full(id) else NO_LIMIT_BYTES, engine.pending_bytes
+            )
+        return found
+
     @staticmethod
     def _correct(cached: dict[int, int], known: Mapping[int, int], predicted: Mapping[int, int]) -> None:
         for id, held in known.items():
@@ -162,7 +186,7 @@ class Router:
     ) -> dict[int, int]:
         """Count what can be loaded from lower tiers by as much as loading was seen to save of computing.
 
-        Bytes that count so, by engine; without those that were sent more of it just now, of which that speaks.
+        Bytes that count so, by engine; without those that were sent more just now, of which that speaks.
         """
         credited: dict[int, int] = {}
         for engine in engines:

@@ -7,8 +7,10 @@ is sent, and learned as the gateway learns: by /tokenize after dispatch, within 
 
 import argparse
 import asyncio
+import json
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,14 +29,18 @@ from gateway.bridge.school import School
 from gateway.kv.feed import Feed
 from gateway.kv.memory import create_board, open_board, open_table
 from gateway.kv.spec import KvEngine, KvSpec
+from gateway.reported import reported
 from gateway.spec import EventsSpec
 from routing.bridge.fit import CHAT, Fit, fit
 from routing.bridge.novelty import Budget
 from routing.events.chain import block_chain
 from routing.events.reader import Reader
 from routing.index import PrefixIndex
+from routing.policy import chosen
 from routing.precise import Precise
 from routing.prompt import read
+from routing.router import Router
+from routing.types import Choice, EngineLoad, Prompt
 from wire.tasks import Tasks
 
 _KEY = b"bench"
@@ -42,6 +48,44 @@ _KEY = b"bench"
 
 class _TooLong(Exception):
     """The conversation has outgrown the engine."""
+
+
+class _Mostly:
+    """The engine that holds most."""
+
+    def choose(
+        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
+    ) -> Choice:
+        most = max(engines, key=lambda one: cached.get(one.id, 0))
+        return chosen(most, prompt, cached, "holds most")
+
+
+class _Running:
+    """One request's load, as the gateway charges it."""
+
+    def __init__(self, bench: "Bench", choice: Choice, prompt: Prompt) -> None:
+        self._bench = bench
+        self._prompt = prompt
+        self._load = bench.loads[choice.engine]
+        self._pending_bytes = choice.uncached_bytes
+        self._load.inflight += 1
+        self._load.awaiting += 1
+        self._load.pending_bytes += choice.uncached_bytes
+        self._awaits = True
+
+    def answered(self) -> None:
+        """Its first token came."""
+        if self._awaits:
+            self._awaits = False
+            self._load.awaiting -= 1
+            self._load.pending_bytes -= self._pending_bytes
+            self._bench.router.answered(self._load.id, self._prompt)
+
+    def ended(self) -> None:
+        """It is over."""
+        self.answered()
+        self._load.inflight -= 1
+        self._bench.router.ended(self._load.id, self._prompt)
 
 
 class Bench:
@@ -53,6 +97,7 @@ class Bench:
         self.told: list[Told] = []
         self.counts: dict[tuple[str, ...], int] = {}
         self.held_us: list[float] = []
+        self.said_bytes = self.said_tokens = 0
         log = structlog.wrap_logger(structlog.PrintLogger())
         create_board(run_dir)
         self.feed = Feed(run_dir, tasks, log)
@@ -66,7 +111,8 @@ class Bench:
         assert board is not None
         self.reader = Reader(board, lambda generation: open_table(run_dir, generation))
         self.precise = Precise(self.reader)
-        self.index = PrefixIndex()
+        self.router = Router(_Mostly(), PrefixIndex(), self.rng)
+        self.loads = [EngineLoad(at, 0, 0) for at in range(len(given.engine))]
         self.school = School(run_dir, log)
         self.link = BridgeLink(asyncio.get_running_loop(), str(run_dir / SOCKET), self._heard, self.counts)
         rate = given.bytes_per_s * len(given.engine)
@@ -74,6 +120,7 @@ class Bench:
         places = tuple(EnginePlace(at, url) for at, url in enumerate(given.engine))
         self.askers = [Asker(place) for place in places]
         self.link.renew(Fleets((FleetPlace("f", given.model, (), places),)))
+        self.router.know(self.lessons)
 
     def _heard(self, told: Any) -> None:
         self.lessons.heard(told)
@@ -99,21 +146,35 @@ class Bench:
                         )
                         await self._post(session, at, warm.body(self.given.model, 1))
                     await asyncio.sleep(0.5)
+                for at, url in enumerate(self.given.engine):
+                    async with session.get(url + "/metrics") as answer:
+                        self.loads[at].kv_tokens = reported(await answer.read()).kv_tokens
             self.precise.look()
 
-    async def _post(self, session: aiohttp.ClientSession, engine: int, body: bytes) -> tuple[int, int]:
+    async def _post(
+        self,
+        session: aiohttp.ClientSession,
+        engine: int,
+        body: bytes,
+        began: Callable[[], None] = lambda: None,
+    ) -> tuple[int, int]:
+        """Tokens of the prompt, and those of them that were cached; `began` is called at the first token."""
         headers = {"content-type": "application/json"}
+        usage: dict[str, Any] = {}
         async with session.post(self.given.engine[engine] + CHAT, data=body, headers=headers) as answer:
-            whole = await answer.json()
-            if answer.status == 400 and "maximum context length" in str(whole):
+            if answer.status == 400 and "maximum context length" in await answer.text():
                 raise _TooLong
             if answer.status != 200:
-                raise SystemExit(f"an engine answered {answer.status}: {whole}")
-        usage = whole["usage"]
-        details = usage.get("prompt_tokens_details") or {}
-        if details.get("cached_tokens") is None:
+                raise SystemExit(f"an engine answered {answer.status}: {await answer.text()}")
+            async for line in answer.content:
+                if line.startswith(b"data: {"):
+                    said = json.loads(line[6:])
+                    usage = said.get("usage") or usage
+                    if said.get("choices"):
+                        began()
+        if (usage.get("prompt_tokens_details") or {}).get("cached_tokens") is None:
             raise SystemExit("the engine does not tell cached tokens: --enable-prompt-tokens-details")
-        return usage["prompt_tokens"], details["cached_tokens"]
+        return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"]
 
     async def ask(self, session: aiohttp.ClientSession, asked: Ask, last: int | None) -> int:
         """Foretell, send, learn, compare; the engine it went to."""
@@ -121,20 +182,33 @@ class Bench:
         oracle = await self._oracle(body) if self.given.oracle else None
         prompt = read(CHAT, body, _KEY)
         began = time.perf_counter()
-        held = self.precise.held(prompt)
+        choice = self.router.choose(prompt, self._offered(last), time.monotonic())
         self.held_us.append((time.perf_counter() - began) * 1e6)
-        engine = self._choose(held, last)
+        engine = choice.engine
         foretold = self.precise.foretold(engine)
         true = None
         if oracle is not None:
             size = self.reader.block_sizes().get(engine, 1)
             true = min(self.reader.match(oracle[0], size).get(engine, 0), (oracle[1] - 1) // size) * size
-        posting = asyncio.get_running_loop().create_task(self._post(session, engine, body))
+        running = _Running(self, choice, prompt)
+        posting = asyncio.get_running_loop().create_task(self._post(session, engine, body, running.answered))
         self.lessons.sent_prompt(prompt, engine, CHAT, body, time.monotonic())
-        prompt_tokens, cached = await posting
+        try:
+            prompt_tokens, cached = await posting
+        finally:
+            running.ended()
         self.precise.answered(prompt, engine, prompt_tokens, cached)
+        self._size(engine, prompt.ends[-1], prompt_tokens)
         self.told.append(Told(asked.kind, asked.turn, engine, foretold, cached, prompt_tokens, true))
         return engine
+
+    def _size(self, engine: int, prompt_bytes: int, prompt_tokens: int) -> None:
+        """As the gateway does: what is remembered is as large as the engine's KV cache."""
+        self.said_bytes += prompt_bytes
+        self.said_tokens += prompt_tokens
+        kv_tokens = self.loads[engine].kv_tokens
+        if kv_tokens is not None:
+            self.router.holds(engine, int(kv_tokens * self.said_bytes / self.said_tokens))
 
     async def _oracle(self, body: bytes) -> tuple[list[int], int]:
         fitted = fit(CHAT, body)
@@ -143,14 +217,11 @@ class Bench:
         size = next(iter(self.reader.block_sizes().values()), 1)
         return block_chain(ids, size), len(ids)
 
-    def _choose(self, held: Any, last: int | None) -> int:
-        """Mostly where most is held, else anywhere: so that engines differ in what they hold."""
-        count = len(self.given.engine)
-        if count == 1:
-            return 0
+    def _offered(self, last: int | None) -> list[EngineLoad]:
+        """Mostly all engines, else any one: so that they differ in what they hold."""
         if last is None or self.rng.random() < 0.2:
-            return self.rng.randrange(count)
-        return max(range(count), key=lambda at: (held.get(at, 0), at == last))
+            return [self.rng.choice(self.loads)]
+        return self.loads
 
     async def run(self) -> None:
         """All conversations, some at a time."""
@@ -200,6 +271,7 @@ class Bench:
             f"school: {dict(self.school.counts)}; skipped: {dict(self.counts)}",
             f"tail {[bridge.tail_tokens for bridge in self.precise.bridges.values()]},"
             f" lowered {[bridge.lowered for bridge in self.precise.bridges.values()]},"
+            f" shares {[round(self.precise.share(at), 2) for at in range(len(self.loads))]},"
             f" epochs {[bridge.epoch for bridge in self.precise.bridges.values()]}",
         ]
         return "\n".join(lines)

@@ -56,6 +56,7 @@ class Ask:
 
     def body(self, model: str, max_tokens: int) -> bytes:
         fields: dict[str, Any] = {"model": model, "messages": self.messages, "max_tokens": max_tokens}
+        fields |= {"stream": True, "stream_options": {"include_usage": True}}
         if self.tools is not None:
             fields["tools"] = self.tools
         if self.salt is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gateway.bridge.frames import Asked, Copied, Frame, Learned, Template, words
 from routing.bridge.fit import PATHS
 from routing.bridge.novelty import Budget
+from routing.policy import NOTHING_WAITS, Lasting
 from routing.precise import Precise
 from routing.types import Prompt
 
@@ -50,10 +51,14 @@ class Lessons:
         """Whether it is known what the engines' template does."""
         return self._print is not None
 
-    def held(self, prompt: Prompt) -> Mapping[int, int]:
+    def share(self, engine: int) -> float:
+        """As `Residency.share`."""
+        return self.precise.share(engine)
+
+    def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """As `Residency.held`."""
         try:
-            return self.precise.held(prompt)
+            return self.precise.held(prompt, lasting)
         except Exception:
             self._failed()
             return {}

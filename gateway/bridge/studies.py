@@ -50,7 +50,7 @@ class Studies:
                 lessons = self._lessons[fleet.name] = Lessons(
                     fleet.name, precise, self.link.tell, budget, self._counts
                 )
-            lessons.precise.trust.keep({engine.id for engine in spec.engines})
+            lessons.precise.keep({engine.id for engine in spec.engines})
             lessons.settle(budget, asks=spec.learn.tokenize, copies=spec.learn.copies)
             fleet.lessons = lessons
             if self._told.get(fleet.name) is not fleet.router:

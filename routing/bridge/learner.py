@@ -102,6 +102,11 @@ class Bridge:
             count = table.held[slot] if parted == UNKNOWN else parted
         return Found(table.path(slot).leading(count), ends[known - 1], tokens)
 
+    def promised(self, link: int) -> int:
+        """Leading blocks that a prompt which goes on from a link that `find` has passed surely has."""
+        slot = self._nodes.young.find(link)
+        return self._promised(slot) if slot >= 0 else 0
+
     def learn(
         self,
         chain: Sequence[int],

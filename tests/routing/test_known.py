@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from routing.index import PrefixIndex
-from routing.router import Router
+from routing.policy import NO_LIMIT_BYTES, NOTHING_WAITS, Lasting
+from routing.router import Crowd, Router
 from routing.types import Choice, EngineLoad, Prompt
 
 PROMPT = Prompt("m", [11, 12], [1000, 2000], 11, 0, stream=False, max_tokens=None)
@@ -29,11 +30,16 @@ class Known:
 
     def __init__(self, **held: int) -> None:
         self._held = {int(name[1:]): bytes for name, bytes in held.items()}
+        self.lasting: Mapping[int, Lasting] = {}
 
     def below(self) -> Mapping[int, tuple[int, int]]:
         return {}
 
-    def held(self, prompt: Prompt) -> Mapping[int, int]:
+    def share(self, engine: int) -> float:
+        return 1.0
+
+    def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
+        self.lasting = lasting
         return self._held
 
 
@@ -60,3 +66,21 @@ def test_what_is_remembered_beyond_what_is_known_breaks_ties_and_no_more() -> No
 def test_what_was_sent_a_moment_ago_counts_though_its_events_have_not_come() -> None:
     assert told(Known(e1=0), later_s=1.0)[1] == 2000
     assert told(Known(e1=0), later_s=60.0)[1] == 1
+
+
+def test_where_prompts_wait_and_the_memory_is_full_it_says_what_of_a_prompt_will_last() -> None:
+    waits, decodes, idle = EngineLoad(1, 2, 700, 1), EngineLoad(2, 1, 0), EngineLoad(3, 0, 0)
+    long = Prompt("m", list(range(1, 21)), list(range(100, 2001, 100)), 1, 0, stream=False, max_tokens=None)
+    for crowd in (None, Crowd({1: waits, 2: decodes, 3: idle}, {1, 2})):
+        known, router = Known(), Router(Seen(), PrefixIndex(), Random(1))
+        router.know(known)
+        for engine in (1, 2, 3):
+            router.holds(engine, 2400)
+        router.choose(long, [waits], 0.0)
+        router.choose(long, [waits, decodes, idle], 60.0, crowd)
+        assert known.lasting == {1: Lasting(NO_LIMIT_BYTES, 700)}  # there is room for more
+        for _ in range(2):
+            router.ended(1, long)
+        router.choose(OTHER, [waits], 60.0)
+        router.choose(long, [waits, decodes, idle], 60.0, crowd)
+        assert known.lasting == {1: Lasting(1400, 700)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from routing.policy import Lasting
 from routing.precise import Precise
 from tests.routing.bridge.model import BLOCK, Said, blocks_of, prompt_of, tokens_of
 
@@ -88,6 +89,35 @@ def test_what_was_evicted_ends_what_is_held() -> None:
     whole = precise.held(prompt_of(SECOND))[1]
     events.blocks[1] -= set(blocks_of(tokens_of(FIRST))[5:])
     assert 0 < precise.held(prompt_of(SECOND))[1] < whole / 4
+
+
+def test_where_prompts_wait_what_the_memory_has_dropped_is_not_counted() -> None:
+    events = Events(e1=BLOCK)
+    precise = made(events)
+    learn(precise, FIRST)
+    learn(precise, SECOND)
+    events.store(1, SECOND)
+    prompt = prompt_of(SECOND)
+    whole = precise.held(prompt)[1]
+    ends = prompt.ends
+    for memory_bytes in range(0, ends[-1] + 50, 50):
+        lasts = precise.held(prompt, {1: Lasting(memory_bytes, 10**6)})[1]
+        assert lasts <= min(whole, memory_bytes)
+        if memory_bytes >= ends[-1]:
+            assert lasts == whole
+    assert precise.held(prompt, {1: Lasting(ends[1], 10**6)})[1] > 0.7 * ends[1]
+    assert precise.held(prompt, {2: Lasting(0, 10**6)})[1] == whole  # that is another engine
+
+
+def test_no_more_goes_than_twice_what_waits_needs() -> None:
+    events = Events(e1=BLOCK)
+    precise = made(events)
+    learn(precise, FIRST)
+    events.store(1, FIRST)
+    prompt = prompt_of(FIRST)
+    whole = precise.held(prompt)[1]
+    some = precise.held(prompt, {1: Lasting(0, whole // 8)})[1]
+    assert 0.6 * whole < some < 0.8 * whole
 
 
 def test_sent_tells_how_much_was_not_learned_yet() -> None:
