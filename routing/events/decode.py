@@ -23,6 +23,8 @@ _STORE: Final = frozenset({"STORAGE", "DISK", "SSD", "NVME", "EXTERNAL", "FS", "
 DEVICE, HOST, STORE = 0, 1, 2
 """Tiers: what is computed with; the host's memory; disks and stores beyond them."""
 TIERS: Final = ("device", "host", "store")
+WHOLLY: Final = "wholly"
+"""A key of a removal that no engine writes, but `routing.events.trtllm`."""
 _WHOLE: Final = frozenset({"full_attention", "mla_attention", "sink_full_attention"})
 # The order of an array's fields after its tag; what is behind them is new and is left out.
 _STORED: Final = (
@@ -36,8 +38,8 @@ class Stored(Struct, frozen=True, gc=False):
     """Blocks that can be found from now on.  `hashes` are the engine's own, they continue `parent`.
 
     `tokens` are `chain.packed`, `block_size` of them for each hash.  `lora` and `salt` tell apart what begins
-    a chain; what continues one is of the same.  `extras[i]` is what else block i is told apart by.  Of blocks
-    in a lower `tier` there may be no more than the hashes: `block_size` is 0 then.
+    a chain; what continues one is of the same.  `extras[i]` is what else block i is told apart by.  There may
+    be no more than the hashes: `block_size` is 0 then, and what the blocks are was told before.
     """
 
     hashes: tuple[int, ...]
@@ -52,11 +54,12 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Removed(Struct, frozen=True, gc=False):
-    """Blocks that can no longer be found in that tier."""
+    """Blocks that can no longer be found in that tier; `wholly`: in none, nor what continues them."""
 
     hashes: tuple[int, ...]
     group: int | None = None
     tier: int = DEVICE
+    wholly: bool = False
 
 
 class Cleared(Struct, frozen=True, gc=False):
@@ -127,8 +130,8 @@ def _event(said: Any) -> Event:
     if tag == "BlockStored":
         return _stored(fields)
     if tag == "BlockRemoved":
-        tier = _tier(fields)
-        return Removed(_hashes(fields["block_hashes"]), _group(fields), tier)
+        hashes, tier = _hashes(fields["block_hashes"]), _tier(fields)
+        return Removed(hashes, _group(fields), tier, fields.get(WHOLLY) is True)
     if tag == "AllBlocksCleared":
         return Cleared()
     raise _Skip("unknown_tag")
@@ -181,7 +184,7 @@ def _blocks(fields: Mapping[str, Any], tier: int) -> Stored:
     if not is_whole:
         raise _Skip("group")
     hashes, size = _hashes(fields["block_hashes"]), fields.get("block_size")
-    if tier and hashes and not fields.get("token_ids"):  # what they are was told when they were computed
+    if hashes and not fields.get("token_ids"):  # what they are was told when they were computed
         return Stored(hashes, None, b"", 0, group=group, tier=tier)
     if type(size) is not int or size < 1:
         raise TypeError("block_size is no positive number")
@@ -190,8 +193,6 @@ def _blocks(fields: Mapping[str, Any], tier: int) -> Stored:
         raise TypeError("token_ids is no array")
     if said and isinstance(said[0], list):  # EAGLE's: each token with the one that follows it
         said = [pair[0] for pair in said]
-    if hashes and not said:  # told by some snapshots
-        raise _Skip("tokenless")
     tokens = packed(said)
     if len(said) != size * len(hashes):
         raise ValueError("not as many tokens as the blocks have")

@@ -9,7 +9,7 @@ A publisher that tells of lower tiers has one more of these for each: of what ca
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from routing.events.chain import continued, scope
@@ -58,12 +58,16 @@ class Holdings:
         """Blocks that are not held though what continues them is: 0 where holding one means all before it."""
         return len(self._slots) - self.held
 
-    def store(self, event: Stored) -> str | None:
-        """Take in blocks; why not, or not all of them, where that is so."""
+    def store(self, event: Stored, others: "Iterable[Holdings]" = ()) -> str | None:
+        """Take in blocks; why not, or not all of them, where that is so.
+
+        `others`: of the same publisher's other tiers. They may know what blocks are of which only the hashes
+        are told.
+        """
         if not event.hashes:
             return None
         if not event.block_size:
-            return self._again_there(event.hashes)
+            return self._again_there(event.hashes, others)
         if not self.block_size:
             self.block_size, self._group = event.block_size, event.group
         if event.block_size != self.block_size:
@@ -95,16 +99,38 @@ class Holdings:
             before = slot
         return None
 
-    def _again_there(self, hashes: Sequence[int]) -> str | None:
+    def _again_there(self, hashes: Sequence[int], others: "Iterable[Holdings]") -> str | None:
         """Blocks are in one more place; of which nothing but the hashes is told."""
         for own in hashes:
             slot = self._slots.get(own)
             if slot is None:
-                return "tokenless"
+                known = next((other for other in others if own in other._slots), None)
+                reason = "tokenless" if known is None else self._as_known(own, known)
+                if reason is not None:
+                    return reason
+                continue
             if not self._count[slot]:
                 self._hold(self._name[slot])
             if self._count[slot] < _MOST_COUNT:
                 self._count[slot] += 1
+        return None
+
+    def _as_known(self, own: int, other: "Holdings") -> str | None:
+        """Take in a block that another knows; what comes before it and is not held here, as ghosts."""
+        line: list[int] = []
+        at = other._slots[own]
+        while at != _NONE and other._hash[at] not in self._slots:
+            line.append(at)
+            at = other._parent[at]
+        if len(self._slots) + len(line) > self._most_blocks:
+            return "too_many_blocks"
+        if not self.block_size:
+            self.block_size, self._group = other.block_size, other._group
+        before = _NONE if at == _NONE else self._slots[other._hash[at]]
+        for at in reversed(line):
+            before = self._new(
+                other._hash[at], other._name[at], other._seed[at], before, is_held=at == line[0]
+            )
         return None
 
     def copied(self, marks: Marks, most_blocks: int) -> "Holdings":
@@ -123,6 +149,15 @@ class Holdings:
         unknown = 0
         if event.group is not None and event.group != self._group:
             return unknown
+        if event.wholly:
+            for cut in self._continued(event.hashes):
+                if self._hash[cut] not in self._slots:
+                    continue  # a ghost, gone with the last that continued it
+                if self._count[cut]:
+                    self._count[cut] = 0
+                    self._let_go(self._name[cut])
+                self._forget(cut)
+            return unknown
         for own in event.hashes:
             slot = self._slots.get(own)
             if slot is None or not self._count[slot]:
@@ -133,6 +168,19 @@ class Holdings:
                 self._let_go(self._name[slot])
                 self._forget(slot)
         return unknown
+
+    def _continued(self, hashes: Sequence[int]) -> list[int]:
+        """The slots of blocks, and of what continues them, that before those."""
+        found = [self._slots[own] for own in dict.fromkeys(hashes) if own in self._slots]
+        if not any(self._children[slot] for slot in found):
+            return found
+        children: dict[int, list[int]] = {}  # rare enough to look at all of them
+        for slot in self._slots.values():
+            children.setdefault(self._parent[slot], []).append(slot)
+        found = list(dict.fromkeys(found))
+        for slot in found:  # which grows meanwhile
+            found += children.pop(slot, ())
+        return list(dict.fromkeys(reversed(found)))
 
     def clear(self) -> None:
         """Nothing is held any more."""
@@ -146,11 +194,12 @@ class Holdings:
         """The names of all that is held, once each."""
         return list({self._name[slot] for slot in self._slots.values() if self._count[slot]})
 
-    def _new(self, own: int, name: int, seed: int, before: int) -> int:
+    def _new(self, own: int, name: int, seed: int, before: int, *, is_held: bool = True) -> int:
+        count = 1 if is_held else 0
         if self._free:
             slot = self._free.pop()
             self._hash[slot], self._name[slot], self._seed[slot] = own, name, seed
-            self._parent[slot], self._children[slot], self._count[slot] = before, 0, 1
+            self._parent[slot], self._children[slot], self._count[slot] = before, 0, count
         else:
             slot = len(self._hash)
             self._hash.append(own)
@@ -158,11 +207,12 @@ class Holdings:
             self._seed.append(seed)
             self._parent.append(before)
             self._children.append(0)
-            self._count.append(1)
+            self._count.append(count)
         self._slots[own] = slot
         if before != _NONE:
             self._children[before] += 1
-        self._hold(name)
+        if is_held:
+            self._hold(name)
         return slot
 
     def _hold(self, name: int) -> None:

@@ -39,6 +39,10 @@ class Lower:
         """Blocks that can be found in each tier or above."""
         return {tier: holdings.held for tier, (_, holdings) in sorted(self._tiers.items())}
 
+    def holdings(self) -> list[Holdings]:
+        """Of each tier, the uppermost first."""
+        return [holdings for _, holdings in self._tiers.values()]
+
     def take(self, events: Sequence[Event], device: Holdings) -> list[str]:
         """Take in a batch's events, before `device`, the blocks on the device, does; why some were not.
 
@@ -53,10 +57,11 @@ class Lower:
         if not self._tiers:
             return ["tier"] * sum(1 for event in events if isinstance(event, Stored) and event.tier)
         refused: list[str] = []
+        every = self.holdings()
         for tier, (_, holdings) in self._tiers.items():
             for event in events:
                 if isinstance(event, Stored) and event.tier <= tier:
-                    reason = holdings.store(event)
+                    reason = holdings.store(event, every)
                     if reason is not None and event.tier == tier:
                         refused.append(f"tier_{reason}")
             for event in events:

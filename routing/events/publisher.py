@@ -264,8 +264,10 @@ class Publisher:
             elif isinstance(event, Removed):
                 if event.tier != DEVICE:
                     continue
+                before = self._holdings.held
                 unknown = self._holdings.remove(event)
-                self.counts["removed"] += len(event.hashes) - unknown
+                gone = before - self._holdings.held if event.wholly else len(event.hashes) - unknown
+                self.counts["removed"] += gone
                 if unknown:
                     self.ignored["unknown_block"] += unknown
             elif isinstance(event, Cleared):
@@ -280,7 +282,7 @@ class Publisher:
             self.ignored["too_many_blocks"] += len(event.hashes)
             return
         before = self._holdings.held
-        reason = self._holdings.store(event)
+        reason = self._holdings.store(event, self._lower.holdings())
         self.counts["stored"] += self._holdings.held - before
         if reason is not None:
             self.ignored[reason] += 1

@@ -66,7 +66,6 @@ def test_hashes_are_signed_or_unsigned_or_bytes(hashes: list[Any], said: tuple[i
         (stored([1], None, TOKENS[:3], medium="CPU"), "tier_malformed"),
         (stored([1], None, TOKENS[:4], medium="CPU", locality="REMOTE"), "remote"),
         (stored([1], None, [], medium="CPU", group_idx=1), "group"),
-        (stored([1], None, []), "tokenless"),
         (stored([1], None, TOKENS[:4], medium="GPU", locality="REMOTE"), "remote"),
         (stored([1], None, TOKENS[:4], group_idx=1), "group"),
         (stored([1], None, TOKENS[:4], group_idx=0, kv_cache_spec_kind="sliding_window"), "group"),

@@ -40,7 +40,9 @@ class Engine:
 
 actions = st.lists(
     st.tuples(
-        st.sampled_from(["store", "store", "remove", "clear"]), st.sampled_from(PROMPTS), st.integers(1, 3)
+        st.sampled_from(["store", "store", "store", "remove", "cut", "clear"]),
+        st.sampled_from(PROMPTS),
+        st.integers(1, 3),
     ),
     max_size=60,
 )
@@ -67,6 +69,10 @@ def test_what_is_found_is_what_the_engine_would_find(acts: list[tuple[str, tuple
             known = engine.blocks[part] > 0
             assert holdings.remove(Removed((own_hash(part),))) == (not known)
             engine.blocks[part] -= known
+        elif act == "cut":
+            assert holdings.remove(Removed((own_hash(part),), wholly=True)) == 0
+            for block in [one for one in engine.blocks if one[:length] == part]:
+                del engine.blocks[block]
         else:
             holdings.clear()
             engine.blocks.clear()

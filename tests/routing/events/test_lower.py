@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.events.chain import block_chain
+from routing.events.decode import WHOLLY
 from routing.events.publisher import Publisher
 from routing.events.reader import Reader
 from tests.routing.events.memory import Memory, payload, stored
@@ -74,7 +75,7 @@ class Engine:
 
 acts = st.lists(
     st.tuples(
-        st.sampled_from(["compute", "compute", "sink", "sink", "drop"]),
+        st.sampled_from(["compute", "compute", "sink", "sink", "drop", "move", "cut"]),
         st.sampled_from(PROMPTS),
         st.integers(1, 3),
         st.sampled_from([0, 1, 1, 2]),
@@ -88,7 +89,7 @@ acts = st.lists(
 def test_what_is_found_in_a_tier_or_above_is_what_the_engine_would_find(
     acts: list[tuple[str, Block, int, int, bool]],
 ) -> None:
-    """Whatever is computed, kept below as well, and evicted from either, from the middle too."""
+    """Whatever is computed, kept below as well, moved, evicted from either or cut, from the middle too."""
     engine = Engine()
     for act, prompt, length, tier, bare in acts:
         block = prompt[:length]
@@ -103,6 +104,15 @@ def test_what_is_found_in_a_tier_or_above_is_what_the_engine_would_find(
         elif act == "drop" and engine.tiers[tier, block]:
             engine.tell(gone(block, tier))
             engine.tiers[tier, block] = 0
+        elif act == "move":  # to where it is not yet, from wherever it is; only the hash is told
+            for here in [one for one in MEDIUM if one != tier and engine.tiers[one, block]][:1]:
+                if not engine.tiers[tier, block]:
+                    engine.tell(kept(block, tier, bare=True), gone(block, here))
+                    engine.tiers[tier, block], engine.tiers[here, block] = 1, 0
+        elif act == "cut":
+            engine.tell({**gone(block, 0), WHOLLY: True})
+            for place in [one for one in engine.tiers if one[1][:length] == block]:
+                del engine.tiers[place]
         engine.check()
     if any(tier for tier, _ in +engine.tiers):
         assert engine.publisher.held_below
@@ -140,3 +150,23 @@ def test_a_publisher_that_is_gone_leaves_no_row() -> None:
     assert sorted(row.tier for row in engine.reader.rows()) == [0, 1, 2]
     engine.publisher.forget()
     assert [row.tier for row in engine.reader.rows()] == [0]
+
+
+def test_what_moves_up_before_what_it_continues_is_held_only_with_it() -> None:
+    engine, block = Engine(), PROMPTS[0]
+
+    def move(length: int, here: int, there: int) -> None:
+        engine.tell(kept(block[:length], there, bare=True), gone(block[:length], here))
+        engine.tiers[here, block[:length]], engine.tiers[there, block[:length]] = 0, 1
+        engine.check()
+
+    for end in (1, 2, 3):
+        engine.tell(kept(block[:end], 0, bare=False))
+        engine.tiers[0, block[:end]] = 1
+    for end in (3, 2, 1):
+        move(end, 0, 1)
+    assert engine.publisher.held == 0
+    for end in (3, 1, 2):
+        move(end, 1, 0)
+    assert engine.publisher.held == 3 and engine.reaches(block, 0) == 3
+    assert not engine.publisher.ignored

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routing.events.chain import block_chain
 from routing.events.decode import Cleared, Removed, Stored, decode
+from routing.events.publisher import Publisher
 from routing.events.trtllm import Translator
-from tests.routing.events.memory import payload, stored
+from tests.routing.events.memory import Memory, payload, stored
 
 CREATED = {"type": "created", "num_blocks_per_cache_level": [100, 0]}
 
@@ -19,7 +21,11 @@ def block(own: int, tokens: range, level: int = 0, extra: int = 0) -> dict[str, 
     return {"type": "stored_block", "block_hash": own, "tokens": said, "cache_level": level, "priority": 35}
 
 
-def chain(parent: int | None, *blocks: dict[str, Any]) -> dict[str, Any]:
+def diff(old: int, new: int) -> dict[str, Any]:
+    return {"type": "event_diff", "new_value": new, "old_value": old}
+
+
+def chain(parent: int | str | None, *blocks: dict[str, Any]) -> dict[str, Any]:
     return {"type": "stored", "parent_hash": parent, "blocks": list(blocks)}
 
 
@@ -41,14 +47,73 @@ def test_what_is_stored_removed_and_moved_is_told_as_vllm_tells_it() -> None:
         CREATED,
         chain(None, block(1, range(4)), block(2, range(4, 8))),
         chain(2, block(3, range(8, 12)), block(4, range(12, 14))),
-        chain(2, block(5, range(8, 12), level=1)),
         {"type": "removed", "block_hashes": [2, 3]},
-        {"type": "updated", "block_hash": 1, "cache_level": {"old_value": 0, "new_value": 1}},
-        {"type": "updated", "block_hash": 1, "priority": {"old_value": 0, "new_value": 1}},
+        {"type": "updated", "block_hash": 1, "cache_level": None, "priority": diff(0, 1)},
         {"type": "invented"},
     )
     want = decode(payload(stored([1, 2], None, range(8)), stored([3], 2, range(8, 12)))).events
-    assert said == [Cleared(), *want, Removed((2, 3)), Removed((1,)), "unknown_tag"]
+    assert said == [Cleared(), *want, Removed((2, 3), wholly=True), "unknown_tag"]
+
+
+def test_levels_are_tiers_and_what_moves_is_told_there_before_it_is_gone_here() -> None:
+    said = read(
+        chain(None, block(1, range(4)), block(2, range(4, 8), level=1), block(3, range(8, 12), level=1)),
+        {"type": "updated", "block_hash": 1, "cache_level": diff(0, 1), "priority": None},
+        {"type": "updated", "block_hash": 2, "cache_level": diff(1, 0), "priority": None},
+        {"type": "updated", "block_hash": 3, "cache_level": diff(1, 2), "priority": diff(1, 2)},
+        {"type": "updated", "block_hash": 3, "cache_level": diff(2, 2), "priority": diff(2, 3)},
+    )
+    head = decode(payload(stored([1], None, range(4)), stored([2, 3], 1, range(4, 12), medium="CPU"))).events
+
+    def moved(own: int, old: int, new: int) -> list[Stored | Removed]:
+        return [Stored((own,), None, b"", 0, tier=new), Removed((own,), tier=old)]
+
+    assert said == [*head, *moved(1, 0, 1), *moved(2, 1, 0), *moved(3, 1, 2)]
+
+
+def test_what_the_engine_would_find_at_each_level_is_known_through_every_move() -> None:
+    memory = Memory()
+    publisher = Publisher(memory.book().open(4, 0), can_replay=False, most_blocks=100)
+    reader, translator, number = memory.reader(), Translator(), 0
+    publisher.connected()
+    names = block_chain(list(range(16)), 4)
+
+    def after(*data: dict[str, Any]) -> tuple[int, int, int]:
+        """Leading blocks on the GPU, in the host's memory or above, on disk or above."""
+        nonlocal number
+        for _, at, message in translator.take(answer(*data, first=number)):
+            publisher.heard(at, message)
+        number += len(data)
+        return reader.match(names, 4)[4], *reader.below(names, 4).get(4, (0, 0))
+
+    def moves(old: int, new: int, *hashes: int) -> list[dict[str, Any]]:
+        return [{"type": "updated", "block_hash": own, "cache_level": diff(old, new)} for own in hashes]
+
+    whole = chain(None, *(block(n + 1, range(4 * n, 4 * n + 4)) for n in range(4)))
+    assert after(CREATED, whole) == (4, 0, 0)
+    assert after(*moves(0, 1, 4, 3)) == (2, 4, 4)
+    assert after(*moves(1, 2, 4)) == (2, 3, 4)
+    assert after(*moves(1, 0, 3)) == (3, 3, 4)
+    assert after(*moves(2, 0, 4)) == (4, 4, 4)
+    assert after(*moves(0, 1, 4, 3, 2)) == (1, 4, 4)
+    assert after({"type": "removed", "block_hashes": [2]}) == (1, 1, 1), "with what continues it"
+    assert after(chain(1, block(2, range(4, 8)))) == (2, 2, 2), "and alone it comes back"
+    assert after(CREATED) == (0, 0, 0)
+    assert not publisher.ignored and publisher.held_below == {1: 0, 2: 0}
+
+
+def test_digests_salts_adapters_and_images_keep_blocks_apart_and_what_is_no_token_ends_a_chain() -> None:
+    image = {"type": "mm_key", "hash": "0123456789abcdef", "start_offset": 4}
+    plain = block(1, range(4)) | {"block_hash": "ff" * 24 + "00" * 7 + "2a"}
+    odd = block(1, range(4, 8)) | {"tokens": [{"token_id": "ab12"}] * 4}
+    ways: tuple[dict[str, Any], ...] = ({}, {"cache_salt": "tenant"}, {"lora_id": 7}, {"mm_keys": [image]})
+    found = [read(chain("11" * 32, plain | more, odd, block(3, range(8, 12)))) for more in ways]
+    assert all(len(one) == 1 and one[0].hashes == (42,) for one in found)
+    told = [(one[0].salt, one[0].lora, one[0].extras) for one in found]
+    assert told[:3] == [("", "", None), ("tenant", "", None), ("", "#7", None)]
+    assert told[3][:2] == ("", "") and told[3][2] is not None
+    [gone] = read({"type": "removed", "block_hashes": ["00" * 31 + "2a"]})
+    assert gone.hashes == (42,)
 
 
 def test_images_tell_blocks_apart() -> None:
