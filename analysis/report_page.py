@@ -42,13 +42,18 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         _method(ranking),
         _again(ranking),
     ]
+    return document(title, "".join(parts))
+
+
+def document(title: str, body: str) -> str:
+    """A page with our style around `body`, which is HTML already."""
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         '<meta name=viewport content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{_NO_REQUESTS}">'
         f'<meta name=color-scheme content="light dark"><link rel=icon href="data:,">'
         f"<title>{escape(title)}</title><style>{_STYLE.read_text()}</style></head>"
-        f"<body><main>{''.join(parts)}</main></body></html>\n"
+        f"<body><main>{body}</main></body></html>\n"
     )
 
 

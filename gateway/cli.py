@@ -141,11 +141,36 @@ def _config_file(given: argparse.Namespace) -> Path | None:
 def _report(given: argparse.Namespace) -> int:
     from gateway.report import UnreadableError, report
 
-    state_dir = Path(given.state_dir or os.environ.get("SHADOWLANE_STATE_DIR") or "shadowlane-state")
     try:
-        return report(given.log, state_dir=state_dir, html=given.html, as_json=given.json)
+        return report(given.log, state_dir=_state_dir(given), html=given.html, as_json=given.json)
     except UnreadableError as error:
         return _say(f"shadowlane report: {error}", _FAILED)
+
+
+def _rank(given: argparse.Namespace) -> int:
+    from gateway.rank import Asked, WrongError, rank
+    from gateway.report import UnreadableError
+
+    asked = Asked(
+        given.log,
+        _state_dir(given),
+        given.fail_if,
+        given.weight,
+        given.accept_outputs,
+        given.unknown_passes,
+        given.form,
+        given.html,
+    )
+    try:
+        return rank(asked)
+    except UnreadableError as error:
+        return _say(f"shadowlane rank: {error}", _FAILED)
+    except WrongError as error:
+        return _say(f"shadowlane rank: {error}", _WRONG)
+
+
+def _state_dir(given: argparse.Namespace) -> Path:
+    return Path(given.state_dir or os.environ.get("SHADOWLANE_STATE_DIR") or "shadowlane-state")
 
 
 def _demo(given: argparse.Namespace) -> int:
@@ -263,6 +288,7 @@ _COMMANDS = {
     "record": _serve,
     "check": _check,
     "report": _report,
+    "rank": _rank,
     "demo": _demo,
     "top": _top,
     "experiment": _experiment,

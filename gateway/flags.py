@@ -43,6 +43,21 @@ Say what an experiment has found so far, from its log alone: the same log gives 
   shadowlane report fp8-kv --html fp8-kv.html
   shadowlane report shadowlane-state/fp8-kv/log.msgpack --json
 """
+_RANK = """\
+Say which candidate should run, if any: gates first (a fair comparison, errors, outputs, SLO), then what no
+other beats with certainty, then your weights.  The winner is estimated again on fresh windows.
+
+  shadowlane rank fp8-kv --weight ttft=1 --weight tpot=2 --html decision.html
+  shadowlane rank fp8-kv --fail-if 'ttft_p99>+5%' --fail-if 'errors>1%' --markdown >> "$GITHUB_STEP_SUMMARY"
+
+A condition is a measure, < or >, and a bound; CANDIDATE: before it means one candidate alone.  Of a latency
+(ttft, itl, tpot, e2e: the geometric mean; ttft_p99: a percentile) the change against the control, +5%, or
+250ms; of errors and slo_met a share of answers, 1%, or points above the control's, +1%; of an output metric
+its score.  It is met where the whole interval lies beyond the bound.
+
+Exit status 0: no condition is met.  3: one is.  4: none is, and of one it cannot be said yet (0 with
+--unknown-passes).  1: the log cannot be read.  2: a flag is wrong.
+"""
 _DEMO = """\
 See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.
 
@@ -99,6 +114,7 @@ def parser() -> argparse.ArgumentParser:
     _configured(record)
     _configured(_command(commands, "check", "validate a configuration and ask its engines", _CHECK))
     _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
+    _rank(_command(commands, "rank", "say which candidate should run; a gate for CI", _RANK))
     _demo(_command(commands, "demo", "see it work without a GPU", _DEMO))
     top = _command(commands, "top", "watch the rankings in the terminal", _TOP)
     top.add_argument("experiment", nargs="?", help="only this one (all)")
@@ -171,6 +187,29 @@ def _report(command: argparse.ArgumentParser) -> None:
     add("log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name")
     add("--html", metavar="OUT", help="write one self-contained page")
     add("--json", action="store_true", help="print the ranking as JSON")
+    add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _rank(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name")
+    add("--fail-if", metavar="CONDITION", action="append", default=[], help="exit with 3 where it is met")
+    add(
+        "--weight",
+        metavar="LATENCY=W",
+        action="append",
+        default=[],
+        help="what counts how much (ttft=1 tpot=1)",
+    )
+    add("--accept-outputs", action="store_true", help="its answers may differ from the control's")
+    add("--unknown-passes", action="store_true", help="exit with 0, not 4, where a condition is unknown")
+    forms = command.add_mutually_exclusive_group()
+    forms.add_argument("--json", dest="form", action="store_const", const="json", help="print JSON")
+    forms.add_argument(
+        "--markdown", dest="form", action="store_const", const="markdown", help="for a pull request"
+    )
+    command.set_defaults(form="text")
+    add("--html", metavar="OUT", help="write one self-contained page")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
 
 

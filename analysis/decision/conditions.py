@@ -1,0 +1,121 @@
+"""What does `--fail-if 'ttft_p99>+5%'` mean?  The grammar of conditions, and nothing of their figures."""
+
+import re
+from dataclasses import dataclass
+from math import log1p
+from typing import Literal, get_args
+
+from analysis.measure import LATENCIES, Latency
+from analysis.metrics._choose import every_metric
+
+Kind = Literal["latency", "errors", "slo", "output"]
+Scale = Literal["change", "ms", "share", "points", "score"]
+
+_SHAPE = re.compile(
+    r"^(?:(?P<candidate>[^\s:<>=]+)\s*:)?\s*(?P<measure>[a-z][a-z0-9_]*?)(?:_p(?P<percentile>\d+(?:\.\d+)?))?\s*"
+    r"(?P<side><=?|>=?)\s*(?P<sign>[+-]?)(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>%|ms|)$"
+)
+_EXAMPLES = "'ttft_p99>+5%', 'tpot>+3%', 'ttft_p95>250ms', 'errors>1%', 'slo_met<99%' or 'exact_match<0.9'"
+
+
+class ConditionError(ValueError):
+    """A condition cannot be read; the one-line text says why and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One `--fail-if`: it is met where `measure` lies on `side` of `bound`.
+
+    `share` is the percentile as a share, None for the mean (of a latency: the geometric mean).  `bound` on
+    each scale: change, a log ratio to the control; ms; share, of answers; points, by how much the share may
+    exceed the control's; score, of an output metric.
+    """
+
+    text: str
+    candidate: str | None
+    kind: Kind
+    measure: str
+    share: float | None
+    side: Literal["<", ">"]
+    scale: Scale
+    bound: float
+
+    @property
+    def latency(self) -> Latency | None:
+        """The latency it is about, if it is about one."""
+        return next((latency for latency in LATENCIES if latency == self.measure), None)
+
+    @property
+    def tail(self) -> Latency | None:
+        """The latency of which single values are needed, not only window means."""
+        return self.latency if self.share is not None or self.scale == "ms" else None
+
+
+def parse(text: str) -> Condition:
+    """Raises ConditionError."""
+    found = _SHAPE.match(text.strip())
+    if found is None:
+        raise ConditionError(
+            f"cannot read --fail-if {text!r}: write a measure, < or >, and a bound: {_EXAMPLES}"
+        )
+    measure, percentile = found["measure"], found["percentile"]
+    kind = _kind(text, measure)
+    if percentile is not None and kind != "latency":
+        raise ConditionError(f"--fail-if {text!r}: only {', '.join(LATENCIES)} have percentiles")
+    if percentile is not None and not 0 < float(percentile) < 100:
+        raise ConditionError(f"--fail-if {text!r}: a percentile lies between p0 and p100, as p95 does")
+    scale, bound = _bound(text, kind, found["sign"], float(found["number"]), found["unit"])
+    return Condition(
+        text=text.strip(),
+        candidate=found["candidate"],
+        kind=kind,
+        measure=measure,
+        share=_share(percentile, scale),
+        side="<" if found["side"].startswith("<") else ">",
+        scale=scale,
+        bound=bound,
+    )
+
+
+def _share(percentile: str | None, scale: Scale) -> float | None:
+    if percentile is not None:
+        return float(percentile) / 100.0
+    return 0.5 if scale == "ms" else None  # a latency in ms without a percentile is the median
+
+
+def _kind(text: str, measure: str) -> Kind:
+    if measure in get_args(Latency):
+        return "latency"
+    if measure == "errors":
+        return "errors"
+    if measure == "slo_met":
+        return "slo"
+    if measure in every_metric():
+        return "output"
+    known = ", ".join((*LATENCIES, "errors", "slo_met", *every_metric()))
+    raise ConditionError(f"--fail-if {text!r}: there is no measure {measure!r}; there are {known}")
+
+
+def _bound(text: str, kind: Kind, sign: str, number: float, unit: str) -> tuple[Scale, float]:
+    signed = -number if sign == "-" else number
+    if kind == "latency":
+        if unit == "%" and sign:
+            if signed <= -100.0:
+                raise ConditionError(f"--fail-if {text!r}: no latency falls by 100 % or more")
+            return "change", log1p(signed / 100.0)
+        if unit == "ms" and not sign:
+            return "ms", number
+        raise ConditionError(
+            f"--fail-if {text!r}: a latency is bounded by its change against the control, with a sign and"
+            " %, as in 'ttft_p99>+5%', or in ms, as in 'ttft_p99>250ms'"
+        )
+    if kind == "output":
+        if unit:
+            raise ConditionError(f"--fail-if {text!r}: a score has no unit; bound it as in 'exact_match<0.9'")
+        return "score", signed
+    if unit != "%":
+        raise ConditionError(
+            f"--fail-if {text!r}: a share of answers is bounded in %, as in 'errors>1%', or in points above"
+            " the control's, with a sign, as in 'errors>+1%'"
+        )
+    return ("points" if sign else "share"), signed / 100.0

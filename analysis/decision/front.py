@@ -1,0 +1,67 @@
+"""Which arms does no other beat?  A Pareto front whose every "beats" is certain."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.stats.sequence import FEWEST_UNITS
+from analysis.verdict import interval
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """For each arm, the arms that certainly beat it; nothing beats those on the front.
+
+    `apart`: pairs of arms never measured in the same windows, of which nothing can be said.
+    """
+
+    beaten_by: Mapping[str, tuple[str, ...]]
+    apart: tuple[tuple[str, str], ...]
+
+    def show(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "on": [name for name, others in self.beaten_by.items() if not others],
+            "beaten_by": {name: list(others) for name, others in self.beaten_by.items() if others},
+            "apart": [list(pair) for pair in self.apart],
+        }
+
+
+def front(effects: Mapping[str, NDArray[np.float64]], objectives: int, alpha: float, margin: float) -> Front:
+    """The front of these arms.
+
+    `effects`: of each arm, the log ratios to the control by window (rows, the same windows for all, NaN where
+    it has none) and objective (columns); the control's own are 0.  a beats b where it is certain that a is
+    worse by more than `margin` (a log) in no objective and better by more than that in one.  All intervals
+    hold at once, at every look, with probability 1 - alpha: alpha / (objectives x pairs of arms) each.
+    """
+    names = list(effects)
+    share = alpha / (objectives * max(1, len(names) * (len(names) - 1) // 2))
+    beaten: dict[str, list[str]] = {name: [] for name in names}
+    apart = []
+    for one, other in permutations(names, 2):
+        gaps = effects[one] - effects[other]
+        together = gaps[~np.isnan(gaps).any(axis=1)]
+        if len(together) < FEWEST_UNITS:
+            if one < other:
+                apart.append((one, other))
+            continue
+        found = [interval(together[:, at], share) for at in range(objectives)]
+        upper = [i.upper for i in found if i is not None]
+        if all(end < margin for end in upper) and any(end < -margin for end in upper):
+            beaten[other].append(one)
+    return Front({name: tuple(others) for name, others in beaten.items()}, tuple(apart))
+
+
+def effects_of(
+    table: NDArray[np.float64], candidates: Sequence[str], objectives: int
+) -> dict[str, NDArray[np.float64]]:
+    """The arms' effects from columns that go objective by objective, candidate after candidate."""
+    found = {"control": np.zeros((len(table), objectives))}
+    for at, name in enumerate(candidates):
+        found[name] = table[:, at * objectives : (at + 1) * objectives]
+    return found

@@ -1,0 +1,82 @@
+"""May a candidate win at all?  The gates that come before any speed: fairness, errors, outputs, SLO."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from analysis.stats.sequence import FEWEST_UNITS
+
+State = Literal["passed", "failed", "open"]
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One gate of one candidate; "open": nothing can be said yet."""
+
+    name: str
+    state: State
+    detail: str
+
+    def show(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {"name": self.name, "state": self.state, "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """How much worse than the control a candidate may be: shares of answers.
+
+    `outputs` False: that it answers otherwise is accepted, by whoever has looked at the answers.
+    """
+
+    errors: float = 0.01
+    slo: float = 0.01
+    outputs: bool = True
+
+
+def gates(candidate: Json, objectives: Sequence[str], bars: Bars) -> list[Gate]:
+    """All gates of one candidate of a ranking, in order; `objectives` are the latencies it is judged by."""
+    rates: Json = candidate.get("rates") or {}
+    found = [
+        _fair(candidate, objectives),
+        _at_most("errors", rates.get("errors"), bars.errors),
+        _outputs(candidate["outputs"], bars),
+    ]
+    if "slo" in rates:
+        found.append(_at_most("slo", rates["slo"], bars.slo))
+    return found
+
+
+def _fair(candidate: Json, objectives: Sequence[str]) -> Gate:
+    withheld = {candidate["verdicts"][name]["withheld"] for name in objectives} - {None}
+    if withheld:
+        return Gate("comparison", "failed", "; ".join(sorted(withheld)))
+    return Gate("comparison", "passed", "nothing withholds its verdicts")
+
+
+def _at_most(name: str, rate: Json | None, bar: float) -> Gate:
+    """Non-inferiority: no more than `bar` above the control's share, by the whole interval."""
+    what = {"errors": "answers failed", "slo": "answers missed the SLO"}[name]
+    if rate is None or rate["lower"] is None or rate["units"] < FEWEST_UNITS:
+        return Gate(name, "open", f"{0 if rate is None else rate['units']} windows, {FEWEST_UNITS} needed")
+    low, high = rate["lower"], rate["upper"]
+    detail = (
+        f"{rate['candidate']:.2%} of {what}, the control's {rate['control']:.2%}:"
+        f" {low:+.2%} … {high:+.2%}, at most {bar:+.1%} allowed"
+    )
+    return Gate(name, "passed" if high <= bar else "failed" if low > bar else "open", detail)
+
+
+def _outputs(outputs: Json, bars: Bars) -> Gate:
+    label = outputs.get("label", "UNDECIDED")
+    if label == "SAME":
+        return Gate("outputs", "passed", "it answers as the control answers itself")
+    if label == "DIVERGES":
+        detail = "it answers otherwise than the control does, beyond what the control differs from itself"
+        if not bars.outputs:
+            return Gate("outputs", "passed", f"{detail}; accepted")
+        return Gate("outputs", "failed", f"{detail}; if you have judged its answers: --accept-outputs")
+    if not bars.outputs:
+        return Gate("outputs", "passed", "not decided yet; accepted")
+    return Gate("outputs", "open", "whether it answers as the control does is not decided yet")

@@ -1,0 +1,70 @@
+"""How does a decision read in a pull request?  GitHub's Markdown, a table for the candidates."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from analysis.decision.text import in_order, interval_of, is_winner, state_of
+from analysis.report_lines import change
+
+Json = Mapping[str, Any]
+_ANSWERS = {"met": "**met**", "not met": "not met", "unknown": "unknown"}
+
+
+def render_markdown(found: Json) -> str:
+    """Headline, candidates, gates that do not pass, conditions, how it was decided."""
+    ranking = found["ranking"]
+    objectives = list(found["weights"])
+    parts = [f"### Shadowlane: {_cell(ranking['experiment'])}", "", f"**{_cell(found['headline'])}**", ""]
+    heads = ["Candidate", "Gates", *(f"{name.upper()} vs control" for name in objectives), "Score"]
+    parts += _table(heads, [_row(found, candidate, objectives) for candidate in in_order(found)])
+    closed = [
+        f"- {_cell(name)}, {gate['name']} **{gate['state']}**: {_cell(gate['detail'])}"
+        for name, own in found["gates"].items()
+        for gate in own
+        if gate["state"] != "passed"
+    ]
+    parts += ["", *closed] if closed else []
+    if found["conditions"]:
+        rows = [
+            [
+                f"`{one['condition']}`",
+                _cell(one["candidate"]),
+                _ANSWERS[one["answer"]],
+                _cell(one["found"] + (f" ({one['note']})" if one["note"] else "")),
+            ]
+            for one in found["conditions"]
+        ]
+        parts += ["", *_table(["Fail if", "Candidate", "Answer", "Found"], rows)]
+    weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
+    parts += [
+        "",
+        f"<sub>{ranking['pairs']} pairs in {ranking['windows']} windows; α {ranking['alpha']:g} over all"
+        f" candidates and looks, margin ±{ranking['margin'] * 100:g} %; score: {weights}. Less is"
+        " better.</sub>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _row(found: Json, candidate: Json, objectives: Sequence[str]) -> list[str]:
+    name = candidate["name"]
+    said = [candidate["verdicts"][objective] for objective in objectives]
+    score: Json = found["scores"].get(name) or {"ratio": None, "lower": None, "upper": None}
+    return [
+        f"**{_cell(name)}** (wins)" if is_winner(found, name) else _cell(name),
+        state_of(found, name),
+        *(f"{change(one['ratio'])} ({interval_of(one)})" for one in said),
+        f"{change(score['ratio'])} ({interval_of(score)})",
+    ]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return [f"| {' | '.join(line)} |" for line in lines]
+
+
+def _cell(text: str) -> str:
+    """What a name or a detail says is text, not markup: none of it opens a cell, a tag or an emphasis."""
+    kept = str(text).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")
+    for mark in "|*_`[]":
+        kept = kept.replace(mark, f"\\{mark}")
+    return kept

@@ -1,0 +1,143 @@
+"""How does a decision read on a terminal?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from analysis.report_lines import change
+from analysis.stats.sequence import FEWEST_UNITS
+
+Json = Mapping[str, Any]
+SIGNS = {"passed": "pass", "failed": "FAIL", "open": "open"}
+
+
+def headline(found: Json) -> str:
+    """The decision in a sentence or two."""
+    answer, winner = found["answer"], found["winner"]
+    margin = found["ranking"]["margin"]
+    if answer == "WINNER":
+        if not winner["enough"]:
+            missing = FEWEST_UNITS - winner["fresh_windows"]
+            return (
+                f"{winner['name']} wins. By how much is not said yet: the windows that chose it flatter it,"
+                f" and {missing} more are needed that did not."
+            )
+        as_good = f" As good, perhaps: {', '.join(winner['as_good'])}." if winner["as_good"] else ""
+        said = ", ".join(_estimate(name, value) for name, value in winner["fresh"].items())
+        return f"{winner['name']} wins: {said}, on windows that had no part in choosing it.{as_good}"
+    if answer == "NO DIFFERENCE":
+        return (
+            f"No difference worth having: no candidate that passes is better than the control by more than"
+            f" {margin:.0%}. Keep what runs."
+        )
+    if answer == "NONE PASSES":
+        return "No candidate passes the gates. Keep what runs."
+    if winner is not None:
+        gates_open = [g["name"] for g in found["gates"][winner["name"]] if g["state"] == "open"]
+        return f"Undecided: {winner['name']} leads, and a gate is open: {', '.join(gates_open)}."
+    if found["ranking"]["phase"] != "live":
+        return "Undecided: the experiment is not live yet."
+    return f"Undecided: none is shown to be better, or no better, than the control by {margin:.0%}."
+
+
+def _estimate(name: str, said: Json) -> str:
+    low, high = ((said[end] - 1.0) * 100.0 for end in ("lower", "upper"))
+    return f"{name.upper()} {(said['ratio'] - 1.0) * 100.0:+.1f} % ({low:+.1f} … {high:+.1f})"
+
+
+def render_text(found: Json) -> str:
+    """The decision as plain text: headline, a row for each candidate, gates that do not pass, conditions."""
+    ranking = found["ranking"]
+    objectives = list(found["weights"])
+    lines = [
+        f"{ranking['experiment']}  epoch {ranking['epoch']}  {ranking['pairs']} pairs,"
+        f" {ranking['windows']} windows  α {ranking['alpha']:g}, margin ±{ranking['margin'] * 100:g} %",
+        found["headline"],
+        "",
+        *columns(_rows(found, objectives)),
+        "",
+        *_gates(found),
+        *_front(found),
+    ]
+    weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
+    lines.append(f"score: {weights}; the weighted mean of the changes in the geometric mean")
+    if found["conditions"]:
+        lines += ["", *columns(_conditions(found))]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(found: Json, objectives: Sequence[str]) -> list[list[str]]:
+    rows = [["candidate", "gates", *(name.upper() for name in objectives), "score", "interval"]]
+    for candidate in in_order(found):
+        name = candidate["name"]
+        score: Json = found["scores"].get(name) or {"ratio": None, "lower": None, "upper": None}
+        rows.append(
+            [
+                f"{name} (wins)" if is_winner(found, name) else name,
+                state_of(found, name),
+                *(change(candidate["verdicts"][objective]["ratio"]) for objective in objectives),
+                change(score["ratio"]),
+                interval_of(score),
+            ]
+        )
+    return rows
+
+
+def in_order(found: Json) -> list[Json]:
+    """The candidates: those that pass before the others, the winner first, then by score."""
+
+    def place(candidate: Json) -> tuple[bool, bool, float, str]:
+        name = candidate["name"]
+        score = (found["scores"].get(name) or {}).get("ratio")
+        out = name not in found["passes"]
+        return (out, not is_winner(found, name), float("inf") if score is None else score, name)
+
+    return sorted(found["ranking"]["candidates"], key=place)
+
+
+def is_winner(found: Json, name: str) -> bool:
+    """Whether it is the winner of a decision that has one."""
+    return bool(found["answer"] == "WINNER" and found["winner"]["name"] == name)
+
+
+def state_of(found: Json, name: str) -> str:
+    """All gates of a candidate in one word."""
+    states = {gate["state"] for gate in found["gates"][name]}
+    return next(SIGNS[state] for state in ("failed", "open", "passed") if state in states)
+
+
+def interval_of(said: Json) -> str:
+    """– when unknown."""
+    if said["lower"] is None or said["upper"] is None:
+        return "–"
+    return f"{change(said['lower'])} … {change(said['upper'])}"
+
+
+def _gates(found: Json) -> Iterator[str]:
+    for name, own in found["gates"].items():
+        for gate in own:
+            if gate["state"] != "passed":
+                yield f"{SIGNS[gate['state']]} {name}, {gate['name']}: {gate['detail']}"
+
+
+def _front(found: Json) -> Iterator[str]:
+    front = found["front"]
+    yield f"nothing beats, with certainty: {', '.join(front['on']) or 'none'}"
+    for name, others in front["beaten_by"].items():
+        yield f"{name} is beaten by {', '.join(others)}"
+
+
+def _conditions(found: Json) -> list[list[str]]:
+    rows = [["fail if", "candidate", "", "found"]]
+    for one in found["conditions"]:
+        note = f"  [{one['note']}]" if one["note"] else ""
+        rows.append([one["condition"], one["candidate"], one["answer"].upper(), f"{one['found']}{note}"])
+    return rows
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells under one another; the last column as long as it is."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]

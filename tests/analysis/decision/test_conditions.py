@@ -1,0 +1,70 @@
+"""`--fail-if`: what can be written, what it means, and that what cannot is refused with what would do."""
+
+from contextlib import suppress
+from math import log1p
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.decision.conditions import Condition, ConditionError, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "measure", "share", "side", "scale", "bound"),
+    [
+        ("ttft_p99>+5%", "latency", "ttft", 0.99, ">", "change", log1p(0.05)),
+        ("tpot > +3 %", "latency", "tpot", None, ">", "change", log1p(0.03)),
+        ("e2e>=-10%", "latency", "e2e", None, ">", "change", log1p(-0.10)),
+        ("itl_p99.9>80ms", "latency", "itl", 0.999, ">", "ms", 80.0),
+        ("ttft>250ms", "latency", "ttft", 0.5, ">", "ms", 250.0),
+        ("errors>1%", "errors", "errors", None, ">", "share", 0.01),
+        ("errors>+0.5%", "errors", "errors", None, ">", "points", 0.005),
+        ("slo_met<99%", "slo", "slo_met", None, "<", "share", 0.99),
+        ("slo_met<-1%", "slo", "slo_met", None, "<", "points", -0.01),
+        ("exact_match<0.9", "output", "exact_match", None, "<", "score", 0.9),
+    ],
+)
+def test_each_kind_of_condition_is_read_as_it_is_meant(
+    text: str, kind: str, measure: str, share: float | None, side: str, scale: str, bound: float
+) -> None:
+    found = parse(text)
+    assert (found.kind, found.measure, found.side, found.scale) == (kind, measure, side, scale)
+    assert found.bound == pytest.approx(bound) and found.candidate is None
+    assert found.share == (None if share is None else pytest.approx(share))
+
+
+def test_a_name_before_a_colon_is_the_candidate_it_is_about() -> None:
+    found = parse("fp8-kv: ttft_p95 > +5%")
+    assert (found.candidate, found.measure, found.share) == ("fp8-kv", "ttft", 0.95)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "write a measure, < or >, and a bound"),
+        ("ttft", "write a measure, < or >, and a bound"),
+        ("ttft=5%", "write a measure, < or >, and a bound"),
+        ("latency>+5%", "there is no measure 'latency'; there are ttft, itl, tpot, e2e, errors"),
+        ("ttft_p99>5%", "with a sign and %"),
+        ("ttft_p99>5", "with a sign and %"),
+        ("ttft>+5ms", "with a sign and %"),
+        ("ttft_p0>+5%", "between p0 and p100"),
+        ("ttft_p100>+5%", "between p0 and p100"),
+        ("ttft<-100%", "falls by 100 %"),
+        ("errors_p99>1%", "have percentiles"),
+        ("errors>1", "bounded in %"),
+        ("errors>10ms", "bounded in %"),
+        ("exact_match<90%", "a score has no unit"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_would_do(text: str, said: str) -> None:
+    with pytest.raises(ConditionError) as refused:
+        parse(text)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_a_condition_or_refused(text: str) -> None:
+    with suppress(ConditionError):
+        assert isinstance(parse(text), Condition)
