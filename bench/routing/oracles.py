@@ -18,49 +18,74 @@ from bench.routing.world import Chooser, Sent
 
 
 class Pooled:
-    """Looks on while another chooses: counts what one large least-recently-used cache would have held."""
+    """Looks on while another chooses: counts what one large least-recently-used cache would have held.
+
+    As in an engine's, a prompt in flight stays: its blocks are most recent when it ends.
+    """
 
     def __init__(self, chooser: Chooser, setting: Setting) -> None:
         self._chooser = chooser
         self._size = setting.block_size
-        self._most = setting.engines * ((setting.kv_tokens + setting.host_tokens) // setting.block_size)
-        self._blocks: OrderedDict[int, None] = OrderedDict()
+        self._most = setting.engines * (setting.kv_tokens // setting.block_size)
+        self._idle: OrderedDict[int, None] = OrderedDict()
+        self._in_use: Counter[int] = Counter()
         self.held: list[int] = []  # tokens, by request in order of arrival
 
     def choose(self, ask: Ask, now_ns: int, without: frozenset[int]) -> Sent | None:
         if not without:
             self._look(ask)
-        return self._chooser.choose(ask, now_ns, without)
+        sent = self._chooser.choose(ask, now_ns, without)
+        if sent is not None:
+            for name in self._prompt(ask):
+                self._in_use[name] += 1
+                self._idle.pop(name, None)
+            self._shrink()
+        return sent
 
     def look(self, now_ns: int) -> None:
         pass
 
     def refused(self, sent: Sent, now_ns: int) -> None:
+        self._release(sent.ask, ())
         self._chooser.refused(sent, now_ns)
 
     def began(self, sent: Sent, answer: Answer, now_ns: int) -> None:
         self._chooser.began(sent, answer, now_ns)
 
     def ended(self, sent: Sent, answer: Answer, now_ns: int) -> None:
-        self._touch(answer.ask.blocks)
+        self._release(sent.ask, sent.ask.blocks[len(self._prompt(sent.ask)) :])
         self._chooser.ended(sent, answer, now_ns)
 
     def _look(self, ask: Ask) -> None:
-        blocks, held = self._blocks, 0
+        held = 0
         for block in ask.blocks[: (ask.prompt_tokens - 1) // self._size]:
-            if block not in blocks:
+            if block not in self._idle and block not in self._in_use:
                 break
             held += 1
         self.held.append(held * self._size)
-        self._touch(ask.blocks[: ask.prompt_tokens // self._size])
 
-    def _touch(self, names: Sequence[int]) -> None:
-        blocks = self._blocks
-        for name in reversed(names):
-            blocks[name] = None
-            blocks.move_to_end(name)
-        while len(blocks) > self._most:
-            blocks.popitem(last=False)
+    def _prompt(self, ask: Ask) -> Sequence[int]:
+        return ask.blocks[: ask.prompt_tokens // self._size]
+
+    def _release(self, ask: Ask, answered: Sequence[int]) -> None:
+        for name in reversed(answered):
+            self._touch(name)
+        for name in reversed(self._prompt(ask)):
+            if self._in_use[name] > 1:
+                self._in_use[name] -= 1
+            else:
+                del self._in_use[name]
+                self._touch(name)
+        self._shrink()
+
+    def _touch(self, name: int) -> None:
+        if name not in self._in_use:
+            self._idle[name] = None
+            self._idle.move_to_end(name)
+
+    def _shrink(self) -> None:
+        while self._idle and len(self._idle) + len(self._in_use) > self._most:
+            self._idle.popitem(last=False)
 
 
 class Clairvoyant:

@@ -9,7 +9,7 @@ from bench.routing.asks import Ask
 from bench.routing.engine import Answer
 from bench.routing.engine import Engine as Emulated
 from bench.routing.setting import Setting
-from bench.routing.told import Told
+from bench.routing.told import Promise, Told
 from bench.routing.world import Sent
 from gateway.fleet import Engine, Fleet, Fleets
 from gateway.loads import LoadTable
@@ -73,7 +73,10 @@ class Ours:
         if found is None:
             return None
         engine, choice = found
-        return Sent(ask, engine.id, _Charged(fleets, fleet, engine, choice), now_ns)
+        charged = _Charged(fleets, fleet, engine, choice)
+        if self._told is not None:
+            charged.promise = self._told.promised(engine.id)
+        return Sent(ask, engine.id, charged, now_ns)
 
     def refused(self, sent: Sent, now_ns: int) -> None:
         _note(sent).release(sent.ask.prompt, answered=False)
@@ -88,6 +91,8 @@ class Ours:
         charged.release(sent.ask.prompt)
         charged.engine.said(sent.ask.prompt, answer.output_tokens)
         told = Usage(answer.prompt_tokens, answer.cached_tokens, answer.output_tokens)
+        if self._told is not None:
+            self._told.answered(sent.engine, charged.promise, answer)
         charged.engine.streamed(charged.choice, sent.sent_ns, answer.first_ns, now_ns, told)
 
     def look(self, now_ns: int) -> None:
@@ -106,7 +111,7 @@ class Ours:
 class _Charged:
     """One request's charge, as `gateway.attempt` keeps it."""
 
-    __slots__ = ("choice", "engine", "fleet", "fleets", "pending_bytes")
+    __slots__ = ("choice", "engine", "fleet", "fleets", "pending_bytes", "promise")
 
     def __init__(self, fleets: Fleets, fleet: Fleet, engine: Engine, choice: Choice) -> None:
         self.fleets = fleets
@@ -114,6 +119,7 @@ class _Charged:
         self.engine = engine
         self.choice = choice
         self.pending_bytes = choice.uncached_bytes
+        self.promise: Promise | None = None
 
     def began(self) -> None:
         self.fleets.prefilled(self.engine, self.pending_bytes)

@@ -1,19 +1,30 @@
 """What engines are known to hold where their KV events come at once and every prompt's blocks are known.
 
-What can be loaded from the hosts' memory is taken in one of three ways, to see what each is worth: by the
-credit that is learned for it, not at all, or as if it were on the device.
+As `routing.precise` has it, but for the text's way to the blocks. What can be loaded from the hosts' memory
+is taken in one of three ways, to see what each is worth: by the credit that is learned for it, not at all, or
+as if it were on the device.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.routing.asks import Ask
-from bench.routing.engine import Engine
+from bench.routing.engine import Answer, Engine
+from routing.lasting import Shares
+from routing.policy import NOTHING_WAITS, Lasting
 from routing.types import Prompt
 
 CREDIT, DEVICE, FULL = "credit", "device", "full"
 READINGS: Final = (CREDIT, DEVICE, FULL)
-_NOBODY: Final[Mapping[int, object]] = {}
+
+
+class Promise(NamedTuple):
+    """Tokens of a prompt that were promised to be held at its turn, that were held, and more below."""
+
+    tokens: int
+    now: int
+    below: int
 
 
 class Told:
@@ -25,26 +36,56 @@ class Told:
         self._engines = engines
         self._reading = reading
         self._below: dict[int, tuple[int, int]] = {}
+        self._shares = Shares()
+        self._waited: dict[int, Promise] = {}
         self.ask: Ask | None = None
 
-    def held(self, prompt: Prompt, lasting: Mapping[int, object] = _NOBODY) -> Mapping[int, int]:
+    def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         ask = self.ask
         assert ask is not None and ask.prompt is prompt
         held: dict[int, int] = {}
-        self._below = {}
+        self._below, self._waited = {}, {}
+        whole, tokens = prompt.ends[-1], ask.prompt_tokens
         for number, engine in enumerate(self._engines):
-            here, below = engine.cache.reach(ask.blocks[: ask.prompt_tokens // engine.cache.block_size])
+            size = engine.cache.block_size
+            here, below = engine.cache.reach(ask.blocks[: tokens // size])
             if self._reading == FULL:
                 here, below = here + below, 0
-            size = engine.cache.block_size
-            whole = prompt.ends[-1]
-            held[number] = here * size * whole // ask.prompt_tokens
-            if below and self._reading == CREDIT:
-                self._below[number] = below * size * whole // ask.prompt_tokens, 0
+            elif self._reading == DEVICE:
+                below = 0
+            if number in lasting:
+                lasts = _lasts(ask, here, size, lasting[number])
+                self._waited[number] = Promise(lasts * size, here * size, (below + here - lasts) * size)
+                below, here = below + here - lasts if below else 0, lasts
+            held[number] = here * size * whole // tokens
+            if below:
+                self._below[number] = below * size * whole // tokens, 0
         return held
 
     def below(self) -> Mapping[int, tuple[int, int]]:
         return self._below
 
     def share(self, engine: int) -> float:
-        return 1.0
+        return self._shares.of(engine)
+
+    def promised(self, engine: int) -> Promise | None:
+        """Of the prompt that was last asked about; None where nobody waits before it."""
+        return self._waited.get(engine)
+
+    def answered(self, engine: int, promise: Promise | None, answer: Answer) -> None:
+        """What became of a promise."""
+        if promise is not None:
+            cached, size = answer.cached_tokens, self._engines[engine].cache.block_size
+            tokens = min(max(promise.tokens, cached), promise.tokens + promise.below)
+            self._shares.told(engine, tokens, promise.now, cached, size)
+
+
+def _lasts(ask: Ask, count: int, size: int, lasting: Lasting) -> int:
+    """As in `routing.precise`."""
+    ends = ask.prompt.ends
+    if lasting.memory_bytes >= ends[-1]:
+        return count
+    links = bisect_right(ends, lasting.memory_bytes)
+    stays = (ends[links - 1] * ask.prompt_tokens // ends[-1] // size) if links else 0
+    tokens = 2 * lasting.waiting_bytes * ask.prompt_tokens // ends[-1]
+    return min(count, max(stays, count - tokens // size - 1))
