@@ -17,6 +17,7 @@ Decoding slows prefill and prefill slows decoding. So the figures are what a req
 which a choice needs, and not the engine's data sheet.
 """
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import exp, log, sqrt
@@ -39,6 +40,7 @@ _LONGEST_ITL_S = 10.0
 _BYTES_PER_TOKEN = (0.25, 64.0)
 _EXPLAINED = 0.7
 _ROUNDS = 3
+_HINDERED = 2.0
 _LEAST_SLOPE, _MOST_SLOPE = 1 / 64, 1 / 32
 _SPREAD = 1.5  # of the outer thirds' medians: else no slope can be told from an intercept
 _MOST_POINTS, _PARTNERS = 128, 20
@@ -184,7 +186,7 @@ class _Fleet:
         alone = [(own, square, y) for own, pending, square, y in firsts if 4.0 * pending <= own]
         if len(alone) < 2 * ENOUGH:
             alone = [(own + pending, square, y) for own, pending, square, y in firsts]
-        works, squares, took = zip(*alone, strict=True)
+        works, squares, took = zip(*_unhindered(alone), strict=True)
         curves = self.curves
         curves.start_s, curves.prefill_s_per_token = _prefill(works, took)
         square = 0.0
@@ -247,6 +249,22 @@ class _Fleet:
             return one.decode_s
         tokens = one.output_tokens
         return one.decode_s / (tokens - 1) if tokens is not None and tokens > 1 else None
+
+
+def _unhindered(points: Sequence[tuple[float, float, float]]) -> list[tuple[float, float, float]]:
+    """Work, square and seconds of the answers that did not take `_HINDERED` times as long as three quarters
+    of those with more work did: less work takes no longer, so what took longer waited for something else.
+
+    Where only the longest waited nothing is told apart here, and repeated medians bear it.
+    """
+    longer: list[float] = []
+    kept: list[tuple[float, float, float]] = []
+    for point in sorted(points, reverse=True):
+        took = point[2]
+        if len(longer) < ENOUGH or took <= _HINDERED * longer[3 * len(longer) // 4]:
+            kept.append(point)
+        insort(longer, took)
+    return kept
 
 
 def _prefill(works: Sequence[float], firsts: Sequence[float]) -> tuple[float, float]:

@@ -85,13 +85,18 @@ def test_noise_and_hiccups_do_not_move_much(prefill_s: float, hiccups: int) -> N
         assert found.start_s + 1000 * found.prefill_s_per_token < 5 * (0.02 + 1000 * prefill_s)
 
 
-@pytest.mark.parametrize("which", [slice(48, 64), slice(24, 34)], ids=["the longest", "the middling"])
-def test_it_may_be_the_prompts_of_one_length_that_meet_the_hiccups(which: slice) -> None:
-    """A quarter of all, the longest; or those in the middle. Where the shortest alone do, none can tell."""
+@pytest.mark.parametrize("delay_s", [1.0, 20.0])
+@pytest.mark.parametrize(
+    "which",
+    [slice(48, 64), slice(24, 34), slice(8)],
+    ids=["the longest", "the middling", "the shortest"],
+)
+def test_it_may_be_the_prompts_of_one_length_that_meet_the_hiccups(which: slice, delay_s: float) -> None:
+    """A quarter of all, the longest; a sixth, in the middle; or an eighth, the shortest."""
     for seed in range(100):
         samples = answers(64, seed=seed, noise=0.15)
         samples.sort(key=lambda one: one.uncached_bytes + one.pending_bytes)
-        samples[which] = [replace(one, first_s=one.first_s + 20.0) for one in samples[which]]
+        samples[which] = [replace(one, first_s=one.first_s + delay_s) for one in samples[which]]
         assert 0.6 < one(samples).prefill_s_per_token / 1e-4 < 1.6
 
 
