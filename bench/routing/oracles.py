@@ -26,7 +26,7 @@ class Pooled:
     def __init__(self, chooser: Chooser, setting: Setting) -> None:
         self._chooser = chooser
         self._size = setting.block_size
-        self._most = setting.engines * (setting.kv_tokens // setting.block_size)
+        self._most = setting.engines * ((setting.kv_tokens + setting.host_tokens) // setting.block_size)
         self._idle: OrderedDict[int, None] = OrderedDict()
         self._in_use: Counter[int] = Counter()
         self.held: list[int] = []  # tokens, by request in order of arrival
