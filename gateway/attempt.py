@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.ends import Ends
 from gateway.first_event import FirstEvent
 from gateway.fleet import Engine
+from gateway.lane_link import Copy
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail
@@ -277,6 +278,22 @@ class Attempt:
             relay.finished(self, what, at_ns)
         else:
             relay.failed(self, ending, what, at_ns)
+        if relay.copy is not None:
+            self._hand_over(relay.copy, ending, at_ns)
+
+    def _hand_over(self, copy: Copy, ending: Ending, at_ns: int) -> None:
+        """Give what production answered to be shown beside the arms' answers: the client has it by now."""
+        response = self._head
+        copy.sent_ns = self.sent_ns
+        content_type = response.field(b"content-type") if response is not None else b""
+        self._service.lane.served(
+            copy,
+            response.status if response is not None else 0,
+            content_type.decode("latin-1"),
+            self.head_ns,
+            at_ns,
+            ending.value,
+        )
 
     def _count_tokens(self) -> None:
         """The one place where an answer's own words about its tokens are read."""
@@ -296,7 +313,7 @@ class Attempt:
                 fleet.lessons.answered(self._relay.prompt, self.engine.id, told)
 
     def _close_books(self, ending: Ending, at_ns: int, what: Outcome) -> None:
-        service, relay = self._service, self._relay
+        relay = self._relay
         assert relay.fleet is not None
         seconds = relay.fleet.seconds
         if self.token_ns:
@@ -309,15 +326,3 @@ class Attempt:
         seconds.overhead.append((self.chosen_ns - relay.received_ns - queued_ns) / 1e9)
         if what is Outcome.COMPLETE:
             seconds.e2e.append((at_ns - relay.received_ns) / 1e9)
-        if relay.copy is not None:
-            response = self._head
-            relay.copy.sent_ns = self.sent_ns
-            content_type = response.field(b"content-type") if response is not None else b""
-            service.lane.served(
-                relay.copy,
-                response.status if response is not None else 0,
-                content_type.decode("latin-1"),
-                self.head_ns,
-                at_ns,
-                ending.value,
-            )
