@@ -1,13 +1,13 @@
 """Which settings of engines that are launched contradict each other: ports, GPUs, one of two origins."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from config.complaint import Complaint, Path, shown, spelled
 from config.launch import gpu_names
 
 if TYPE_CHECKING:
-    from config.schema import Arm, Config
+    from config.schema import Arm, Config, Experiment
 
 _LOCAL = frozenset({"127.0.0.1", "0.0.0.0", "localhost", "::", "::1"})
 
@@ -22,17 +22,21 @@ def complaints(config: "Config") -> Iterator[Complaint]:
     owners: dict[str, Path] = {
         gpu: ("fleets", i, "gpus") for i, fleet in enumerate(config.fleets) for gpu in fleet.gpus
     }
-    for at, arm in _arms(config):
-        yield from _origin(arm, at)
-        yield from _port(arm, at, ports)
-        yield from _gpus(arm, at, owners)
-
-
-def _arms(config: "Config") -> "Iterator[tuple[Path, Arm]]":
     for i, experiment in enumerate(config.experiments):
-        yield ("experiments", i, "control"), experiment.control
-        for j, candidate in enumerate(experiment.candidates):
-            yield ("experiments", i, "candidates", j), candidate
+        before = dict(owners)  # arms that take turns may have the same GPUs, one after another
+        for at, arm in _arms(experiment, ("experiments", i)):
+            yield from _origin(arm, at)
+            yield from _port(arm, at, ports)
+            yield from _gpus(arm, at, owners, owners if experiment.mode == "live" else before)
+            if arm.launch is not None and experiment.mode != "live" and experiment.turns.switch:
+                expected = "nothing, as Shadowlane itself starts and ends engines that are launched"
+                yield Complaint("", ("experiments", i, "turns", "switch"), expected, "a command")
+
+
+def _arms(experiment: "Experiment", at: Path) -> "Iterator[tuple[Path, Arm]]":
+    yield (*at, "control"), experiment.control
+    for j, candidate in enumerate(experiment.candidates):
+        yield (*at, "candidates", j), candidate
 
 
 def _origin(arm: "Arm", at: Path) -> Iterator[Complaint]:
@@ -61,7 +65,8 @@ def _port(arm: "Arm", at: Path, ports: dict[int, Path]) -> Iterator[Complaint]:
     ports.setdefault(launch.port, (*at, "launch", "port"))
 
 
-def _gpus(arm: "Arm", at: Path, owners: dict[str, Path]) -> Iterator[Complaint]:
+def _gpus(arm: "Arm", at: Path, owners: dict[str, Path], others: Mapping[str, Path]) -> Iterator[Complaint]:
+    """`owners` are all who have a GPU so far, `others` those with whom this arm cannot share one."""
     path = (*at, "gpus")
     if arm.launch is None and isinstance(arm.gpus, int):
         yield Complaint("", path, "a list of those it runs on: only launch takes a number", shown(arm.gpus))
@@ -70,8 +75,7 @@ def _gpus(arm: "Arm", at: Path, owners: dict[str, Path]) -> Iterator[Complaint]:
     if arm.launch is None and arm.dcgm is not None:
         return  # they may be another machine's, where the same numbers mean other GPUs
     for gpu in gpu_names(arm.gpus):
-        if gpu in owners:
-            yield Complaint(
-                "", path, "GPUs that nobody else has", f"{shown(gpu)}, as at {spelled(owners[gpu])}"
-            )
+        if gpu in others:
+            expected, found = "GPUs that nobody else has", f"{shown(gpu)}, as at {spelled(others[gpu])}"
+            yield Complaint("", path, expected, found)
         owners.setdefault(gpu, path)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from config.complaint import Complaint
 from config.schema import Config
 from gateway import line, rollout
 from gateway.children import Child
@@ -18,6 +17,7 @@ from gateway.columns import Columns, NoColumnLeftError
 from gateway.compose import Told, places, to_json
 from gateway.deployment import UnusableError
 from gateway.discovery import spec as discovery
+from gateway.fixed import fixed
 from gateway.kv import spec as kv
 from gateway.launch.launched import Launched
 from gateway.reload import Read
@@ -25,14 +25,6 @@ from gateway.rollout import ANALYSIS, LAUNCH, SHADOW, Rollout, Spec
 
 DISCOVERY = "discovery"
 EVENTS = "events"
-# What a running gateway takes over from a new configuration; all else is as it was at the start.
-RELOADABLE = frozenset(
-    {
-        "fleets", "experiments", "limits", "health", "keys", "keys_file", "admission",
-        "trusted_proxies", "session_headers", "cors", "log", "reload",
-    }
-)  # fmt: skip
-_FIXED_INSIDE = (("log", "level"), ("log", "format"))
 _PATIENCE_NS = 20_000_000_000  # of a step: a shadow process may take 12 s to bring an experiment to its end
 _TOKENS = 32
 
@@ -129,8 +121,8 @@ class Conductor:
             return
         if read.config is None:
             self._refuse(read.error or "it cannot be read", read.asked)
-        elif fixed := self._fixed(read.config.config):
-            self._refuse("\n".join(map(str, fixed)), read.asked)
+        elif found := fixed(self._plan.config, read.config.config, self._means.source):
+            self._refuse("\n".join(map(str, found)), read.asked)
         elif self._rollout is not None:
             earlier = self._wanted.asked if self._wanted is not None else ()
             self._wanted = _Wanted(read.config, (*earlier, *read.asked))
@@ -148,6 +140,8 @@ class Conductor:
             self._tell_state()
         elif kind == "launched":
             self._fared(body, now_ns)
+        elif kind == "turn":
+            self._launched.turn(body)
         elif kind == "unreached" and self._staff is not None:
             self._staff.tell(DISCOVERY, "again", body)
         self.look(now_ns)
@@ -159,6 +153,9 @@ class Conductor:
             self._tell_state()
         elif child.name == SHADOW:
             self._launched.forgotten()
+            self._tell_ready()
+        elif child.name == LAUNCH:
+            self._launched.ended()
             self._tell_ready()
 
     def died(self, child: Child, now_ns: int) -> None:
@@ -201,29 +198,6 @@ class Conductor:
                     self._unsent[child] = body
 
     # How it is applied
-
-    def _fixed(self, config: Config) -> list[Complaint]:
-        """Settings that differ and cannot be changed while it runs."""
-        old = self._plan.config
-
-        def complaint(*path: str) -> Complaint:
-            return Complaint(
-                self._means.source,
-                path,
-                "what it was at the start, as it cannot change while the gateway runs",
-                "another value",
-                "restart to change it, or put it back",
-            )
-
-        return [
-            complaint(name)
-            for name in Config.model_fields
-            if name not in RELOADABLE and getattr(old, name) != getattr(config, name)
-        ] + [
-            complaint(*path)
-            for path in _FIXED_INSIDE
-            if getattr(getattr(old, path[0]), path[1]) != getattr(getattr(config, path[0]), path[1])
-        ]
 
     def _take(self, plan: Plan, asked: tuple[str, ...], now_ns: int) -> None:
         if plan.config == self._plan.config and plan.kinds == self._plan.kinds:
@@ -352,12 +326,15 @@ class Conductor:
 
     def _tell_ready(self) -> None:
         """Tell the shadow process which launched engines may have copies; one that is about to be told
-        another configuration hears of new ones after it."""
+        another configuration hears of new ones after it.  And who launches, whose turn it is."""
         if self._staff is None:
             return
         ready = self._launched.ready(self._told, settled=self._rollout is None)
         if ready is not None and self._staff.tell(SHADOW, "ready", ready):
             self._launched.heard()
+        turns = self._launched.turns()
+        if turns is not None and self._staff.tell(LAUNCH, "turns", turns):
+            self._launched.turned()
 
     # What is told of it
 

@@ -96,6 +96,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
             switched=_switched(line),
             brakes=ShadowBrakes(_tripped(line)),
             recorded=_recorded,
+            call=_call(line),
         )
 
     return _live("shadow", serve, setting)
@@ -190,6 +191,11 @@ def _switched(line: Line) -> Switched:
     line.hears("switch", switched.told)
     line.come()
     return switched
+
+
+def _call(line: Line) -> Callable[[str, str | None], bool]:
+    """Tell the supervisor whose turn it is among engines that are launched."""
+    return lambda experiment, arm: line.say("turn", json.dumps([experiment, arm]).encode())
 
 
 def _tripped(line: Line) -> Callable[[str, Trip], None]:

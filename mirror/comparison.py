@@ -14,6 +14,7 @@ from mirror.forced import PATH as FORCED_PATH
 from mirror.forced import SUFFIX
 from mirror.forcing import Forcing, looked_at
 from mirror.frames import Copy, Load, Served, production_answer
+from mirror.golden import GOLDEN, Golden
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pair import DUPLICATE, STOPPED, Joiner
@@ -23,7 +24,7 @@ from mirror.sample import copies_of, copyable
 from mirror.slots import BETWEEN_SLOTS, Block
 from mirror.spec import CONTROL, MirrorExperiment, ShadowSpec, SlotSpec
 from mirror.stand import Stand
-from mirror.switchback import Bring, Switchback
+from mirror.switchback import Bring, Over, Switchback
 from mirror.traffic import Live, Open, Replayed
 from wire.tasks import Tasks
 
@@ -45,8 +46,8 @@ class Comparison:
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
     `lacking()` are the arms that are not ready for copies.
-    `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `recorded` reads what
-    is replayed.
+    `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `over()` is told once
+    nothing more is sent, `recorded` reads what is replayed.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Comparison:
         tell_ids: Callable[[bytes], bool] | None = None,
         lacking: Callable[[], list[str]] = list,
         bring: Bring | None = None,
+        over: Over | None = None,
         recorded: Open | None = None,
     ) -> None:
         self.experiment = experiment
@@ -74,11 +76,12 @@ class Comparison:
             experiment.name,
             self._marked(deliver),
             patience_ns=int(spec.patience_s * 1e9),
-            deadline_ns=int((_longest_s(experiment) + _GRACE_S) * 1e9),
+            deadline_ns=int((experiment.longest_s + _GRACE_S) * 1e9),
         )
         self._spec = spec
         self._rng = rng
         self._admission = Admission(experiment.max_inflight)
+        self._golden = Golden(experiment, monotonic_ns)
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
         self._lacking = lacking
@@ -88,7 +91,7 @@ class Comparison:
         self._slots: Switchback | None = None
         self.paused = False
         if experiment.slots is not None:
-            self._take_turns(experiment.slots, bring, recorded)
+            self._take_turns(experiment.slots, bring, over, recorded)
 
     @property
     def phase(self) -> Phase:
@@ -123,7 +126,9 @@ class Comparison:
         """The memory of this experiment's copies: requests, answers under way, answers kept."""
         return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.arms)
 
-    def _take_turns(self, spec: SlotSpec, bring: Bring | None, recorded: Open | None) -> None:
+    def _take_turns(
+        self, spec: SlotSpec, bring: Bring | None, over: Over | None, recorded: Open | None
+    ) -> None:
         experiment = self.experiment
         replays = experiment.replay is not None and recorded is not None
         self._slots = Switchback(
@@ -133,8 +138,17 @@ class Comparison:
             Replayed(experiment, recorded, self.take) if replays and recorded else Live(spec.seconds),
             phase=lambda: replace(self._phase, name="paused") if self._rests else self._phase,
             began=self._admission.forget,
+            missing=self._missing,
+            over=over,
         )
         self._turning = self._tasks.spawn(self._slots.run(), name=f"slots of {self.experiment.name}")
+
+    def _missing(self) -> list[str]:
+        """The arms for which copies wait: where arms take turns, at most the one that stands."""
+        lacking = self._lacking()
+        if self._slots is None:
+            return lacking
+        return [name for name in lacking if name == self._slots.standing]
 
     @property
     def _rests(self) -> bool:
@@ -158,7 +172,8 @@ class Comparison:
             return
         twins = (0, 1) if phase.name == "calibration" and block is None else (0,)
         arms = self.arms if block is None else [a for a in self.arms if a.spec.name == block.first.arm]
-        times = copies_of(self.experiment.salt, copy.root, self.matching.rate)
+        rate = self.matching.rate if copy.golden is None else 1.0
+        times = copies_of(self.experiment.salt, copy.root, rate)
         size = len(copy.body) * (2 if block is not None else len(arms) * len(twins))
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
@@ -190,6 +205,8 @@ class Comparison:
             return
         for number, prepared in enumerate(duplicates):
             self._send(copy, number, prepared, size, block, body.form())
+        if copy.golden is None and self._slots is None and (next := self._golden.due(phase.name)) is not None:
+            self.take(next)
 
     def _send(
         self,
@@ -215,7 +232,7 @@ class Comparison:
                 self._force(copy, duplicate, answer, forcing)
 
         at_ns = monotonic_ns()
-        mark = FORCED_SOURCE if forcing is not None else None
+        mark = GOLDEN if copy.golden is not None else FORCED_SOURCE if forcing is not None else None
         head = {
             "phase": phase.name if block is None else block.phase,
             "epoch": phase.epoch,
@@ -230,11 +247,13 @@ class Comparison:
             "root": copy.root,
             "turn": copy.turn,
             "asked": form,
+            "golden": copy.golden,
         }
         keys = [(p.arm.spec.name, p.twin) for p in prepared]
         if block is not None:
             keys.append((block.second.arm, block.second.twin))
-        alone = duplicate > 0 or self.experiment.replay is not None  # production answers neither
+        # Production answers none of these.
+        alone = duplicate > 0 or self.experiment.replay is not None or copy.golden is not None
         if not joiner.open(id, head, keys, size, at_ns, alone=alone):
             return
         if block is not None:
@@ -293,7 +312,7 @@ class Comparison:
         self.joiner.expire(now_ns)
         for arm in self.arms:
             arm.pool.sweep(now_ns)
-        if self._rests or self._lacking():
+        if self._rests or self._missing():
             self._rest()
             return None
         if self._stopping or self._slots is not None:
@@ -316,7 +335,7 @@ class Comparison:
             "inflight": self.joiner.inflight,
             "held_bytes": self.held_bytes,
             "strays": self.joiner.strays,
-            "lacking": self._lacking(),
+            "lacking": self._missing(),
             "rate": self.matching.rate,
             "slots": None if self._slots is None else self._slots.status(),
             "arms": [arm.status() for arm in self.arms],
@@ -367,18 +386,10 @@ class Comparison:
             return STOPPED
         if self.paused:
             return PAUSED
-        if self._lacking():
+        if self._missing():
             return NOT_READY
         if not copyable(copy.path, copy.headers):
             return NOT_COPYABLE
         if len(copy.body) > self._spec.copy_bytes:
             return TOO_LARGE
         return None
-
-
-def _longest_s(experiment: MirrorExperiment) -> float:
-    """From a copy's dispatch until its last arm must have answered."""
-    slots = experiment.slots
-    if slots is None:
-        return experiment.timeout_s
-    return 2 * (slots.seconds + experiment.timeout_s) + slots.ready_s

@@ -1,10 +1,19 @@
 """Which launched engines may have copies?  As the supervisor says; those that are not launched always may."""
 
 import json
+from typing import NamedTuple
 
-from mirror.spec import MirrorExperiment
+from mirror.spec import ArmSpec, MirrorExperiment
 
 NOT_READY = "arm_not_ready"
+GIVEN_UP = "failed"
+
+
+class Fares(NamedTuple):
+    """How a launched engine of an experiment whose arms take turns fares: its state, and why."""
+
+    state: str
+    why: str | None = None
 
 
 class Readiness:
@@ -12,15 +21,25 @@ class Readiness:
 
     def __init__(self) -> None:
         self._ready: frozenset[tuple[str, str, str]] = frozenset()
+        self._fares: dict[tuple[str, str, str], Fares] = {}
 
     def told(self, body: bytes) -> None:
-        """These arms are ready, and no others: [[experiment, arm, mark], ...]."""
-        self._ready = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in json.loads(body))
+        """These arms are ready, and no others; and how those fare that take turns."""
+        said = json.loads(body)
+        self._ready = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in said["ready"])
+        self._fares = {
+            (str(e), str(arm), str(mark)): Fares(str(state), why)
+            for e, arm, mark, state, why in said["fares"]
+        }
+
+    def is_ready(self, experiment: str, arm: ArmSpec) -> bool:
+        """Whether it may have copies."""
+        return not arm.mark or (experiment, arm.name, arm.mark) in self._ready
+
+    def fares(self, experiment: str, arm: ArmSpec) -> Fares:
+        """How it fares, as far as that was told."""
+        return self._fares.get((experiment, arm.name, arm.mark), Fares("not started"))
 
     def lacking(self, experiment: MirrorExperiment) -> list[str]:
         """The arms for which its copies must wait: all arms get them, or none does."""
-        return [
-            arm.name
-            for arm in experiment.arms
-            if arm.mark and (experiment.name, arm.name, arm.mark) not in self._ready
-        ]
+        return [arm.name for arm in experiment.arms if not self.is_ready(experiment.name, arm)]

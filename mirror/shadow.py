@@ -14,6 +14,7 @@ import msgspec
 from mirror import ids
 from mirror.admit import Phase, PhaseName
 from mirror.braking import ShadowBrakes
+from mirror.calling import Call, Calling
 from mirror.comparison import Comparison
 from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
@@ -59,14 +60,16 @@ async def serve_shadow(
     switched: Switched | None = None,
     brakes: ShadowBrakes | None = None,
     recorded: Open | None = None,
+    call: Call | None = None,
 ) -> None:
     """Shadow until `stop` is set, then drain: no new copies, those under way get `drain_s`.
 
     `rng` shuffles the order of dispatch.  `changes` bring other experiments while it runs, `readiness` says
-    which launched engines may have copies, `recorded` reads what is replayed.  Raises OSError when the lane
-    cannot be listened on, BooksDoNotClose at the end when they do not, and whatever ended a background task.
+    which launched engines may have copies, `recorded` reads what is replayed, `call` has launched
+    engines take turns.  Raises OSError when the lane cannot be listened on, BooksDoNotClose at the end when
+    they do not, and whatever ended a background task.
     """
-    shadow = Shadow(spec, rng or Random(), readiness or Readiness(), brakes or ShadowBrakes(), recorded)
+    shadow = Shadow(spec, rng or Random(), readiness or Readiness(), brakes or ShadowBrakes(), recorded, call)
     if switched is not None:
         switched.obeyed_by(shadow.switch)
     await shadow.serve(stop, changes)
@@ -82,8 +85,10 @@ class Shadow:
         readiness: Readiness | None = None,
         brakes: ShadowBrakes | None = None,
         recorded: Open | None = None,
+        call: Call | None = None,
     ) -> None:
         self._spec = spec
+        self._call = call
         self._recorded = recorded
         self._brakes = brakes or ShadowBrakes()
         self._paused: AbstractSet[str] = frozenset()
@@ -103,6 +108,9 @@ class Shadow:
         )
 
     def _comparison(self, experiment: MirrorExperiment) -> Comparison:
+        calling = None
+        if experiment.slots is not None and self._call is not None and any(a.mark for a in experiment.arms):
+            calling = Calling(experiment.name, experiment.slots, self._readiness, self._call)
         return Comparison(
             experiment,
             self._spec,
@@ -112,6 +120,8 @@ class Shadow:
             held_bytes=self._held_bytes,
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
             lacking=lambda: self._readiness.lacking(experiment),
+            bring=None if calling is None else calling.bring,
+            over=None if calling is None else calling.over,
             recorded=self._recorded,
         )
 

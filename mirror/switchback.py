@@ -22,13 +22,16 @@ _AGAIN_S = 1.0  # after an arm that did not come, or a pause
 
 # Makes an arm be the one that stands: None once it serves, else why it does not.
 Bring = Callable[[Arm], Awaitable[str | None]]
+# Once all that was to be sent is.
+Over = Callable[[], Awaitable[None]]
 
 
 class Switchback:
     """Runs blocks one after another.
 
     `phase()` is the analysis's word; `began()` is called when a block's first slot begins, so that only
-    conversations that begin in it are taken; `over()` once there is nothing more to send.
+    conversations that begin in it are taken; `over()` once there is nothing more to send.  `missing()` names
+    the arm that stands while it cannot have copies.
     """
 
     def __init__(
@@ -40,7 +43,8 @@ class Switchback:
         *,
         phase: Callable[[], Phase],
         began: Callable[[], None],
-        over: Callable[[], None] = lambda: None,
+        missing: Callable[[], list[str]] = list,
+        over: Over | None = None,
     ) -> None:
         self._arms = arms
         self._joiner = joiner
@@ -48,6 +52,7 @@ class Switchback:
         self._traffic = traffic
         self._phase = phase
         self._began = began
+        self._missing = missing
         self._over = over
         self._candidates = [name for name in arms if name != CONTROL]
         self._turns = 0  # blocks in which a candidate was due: whose turn it is
@@ -69,7 +74,8 @@ class Switchback:
                 await asyncio.sleep(_AGAIN_S)
             elif self._traffic.is_over(self._turns):
                 self.standing = None
-                self._over()
+                if self._over is not None:
+                    await self._over()
                 return
             else:
                 await self._one(phase.name)
@@ -176,6 +182,9 @@ class Switchback:
         joiner, slot, copy = self._joiner, block.second, held.copy
         if not joiner.is_open(held.id):
             return  # it was dropped meanwhile, and is in the books
+        if slot.arm in self._missing():
+            joiner.lose(held.id, ARM_NOT_READY)
+            return
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         arm = self._arms[slot.arm]
         body = Body(copy.path, copy.body, encoded=encoded)

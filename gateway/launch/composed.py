@@ -91,6 +91,7 @@ def _launched(config: Config, experiment: Experiment, name: str, arm: Arm) -> La
         stop_s=launch.stop_s,
         api_key=None if arm.api_key is None else arm.api_key.get_secret_value(),
         model=arm.model,
+        in_turn=experiment.mode != "live",
     )
 
 

@@ -43,7 +43,7 @@ class Engine:
         self._asking = Asking(spec, http)
         self._log = log.bind(experiment=spec.experiment, arm=spec.arm)
         self._changed = changed
-        self._life = Life(spec.ready_s, spec.restarts)
+        self._life = Life(spec.ready_s, spec.restarts, State.RESTING if spec.in_turn else State.WAITING)
         self._kept: Kept | None = None
         self._kind: str | None = None
         self._lines: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Engine:
         )
 
     async def live(self) -> None:
-        """Run it, for ever."""
+        """Run it until cancelled; it may then be run again."""
         try:
             while True:
                 await self._placed()
@@ -78,9 +78,20 @@ class Engine:
                 else:
                     await asyncio.sleep(delay_s)
         finally:
-            self._places.give_back(self.spec.key)
-            self._life.ended()
+            self._places.give_back(self.spec.key, keep=self.spec.in_turn)
+            if not self.spec.in_turn:
+                self._life.ended()
             self._changed()
+
+    def rests(self) -> None:
+        """Nobody runs it: it is another's turn."""
+        self._life.rests()
+        self._changed()
+
+    def yields(self) -> None:
+        """Whoever runs it is about to end that, for another's turn."""
+        self._life.yields()
+        self._changed()
 
     async def _placed(self) -> None:
         """Wait until its port is free and it has its GPUs."""
@@ -118,7 +129,7 @@ class Engine:
         finally:
             await kept.ended(spec.stop_s)
             self._kept = None
-        self._places.give_back(spec.key)
+        self._places.give_back(spec.key, keep=spec.in_turn)
         # What it writes once it has served may tell what clients ask: that is not for a log.
         lines = () if life.ready_ns is not None else kept.tail.lines
         self._lines = kept.tail.lines

@@ -28,6 +28,8 @@ class Launched:
         self._kinds: dict[tuple[str, str, str], str] = {}
         self._said: bytes | None = None  # what the shadow process has heard of them
         self._saying: bytes = b""
+        self._turns: dict[str, str | None] = {}  # whose turn it is, where engines take turns
+        self._turned = True  # that it was told
 
     def told(self, body: bytes, config: Config) -> bool:
         """Take what the launching process says; whether an engine is of another kind than was known."""
@@ -50,7 +52,8 @@ class Launched:
         """What the shadow process is to hear now; None where that is what it has heard.
 
         An engine is ready for it when it is told of as what it is.  A candidate that was given up holds no
-        other up: its copies fail, and count, as long as there is another one and a control.  While specs are
+        other up: its copies fail, and count, as long as there is another one and a control.  Of those that
+        take turns it hears how each fares, and none is ready that was given up.  While specs are
         on their way (not `settled`) none becomes ready, for the shadow process may have the old ones; any may
         cease to be.
         """
@@ -61,6 +64,8 @@ class Launched:
         }
         given_up = {(one.experiment, one.arm) for one in self._told.engines if one.state == State.FAILED}
         alive = {one for one, arm in arms if arm != CONTROL and (one, arm) not in given_up}
+        in_turn = {one.name for one in told.shadow.experiments if one.slots} if told.shadow else set()
+        alive -= in_turn  # there no arm waits for another
         ready = [
             [one.experiment, one.arm, one.mark]
             for one in self._told.engines
@@ -73,9 +78,14 @@ class Launched:
             and (one.kind is None or one.kind == arm.kind)
         ]
         if not settled:
-            heard = [] if self._said is None else json.loads(self._said)
+            heard = [] if self._said is None else json.loads(self._said)["ready"]
             ready = [one for one in ready if one in heard]
-        self._saying = json.dumps(sorted(ready)).encode()
+        fares = [
+            [one.experiment, one.arm, one.mark, one.state, one.why]
+            for one in self._told.engines
+            if one.experiment in in_turn
+        ]
+        self._saying = json.dumps({"ready": sorted(ready), "fares": fares}).encode()
         return None if self._saying == self._said else self._saying
 
     def heard(self) -> None:
@@ -85,6 +95,25 @@ class Launched:
     def forgotten(self) -> None:
         """The shadow process is a new one."""
         self._said = None
+
+    def turn(self, body: bytes) -> None:
+        """Take what the shadow process says: of an experiment, whose turn it is; None: nobody's."""
+        experiment, arm = json.loads(body)
+        if self._turns.get(experiment, "") != arm:
+            self._turns[experiment] = arm
+            self._turned = False
+
+    def turns(self) -> bytes | None:
+        """What the launching process is to hear of turns; None where it has heard it."""
+        return None if self._turned else json.dumps(self._turns).encode()
+
+    def turned(self) -> None:
+        """The launching process has what `turns` gave."""
+        self._turned = True
+
+    def ended(self) -> None:
+        """The launching process is a new one."""
+        self._turned = not self._turns
 
     def lost(self) -> None:
         """The launching process has died: its engines end with it, and none is ready."""

@@ -25,6 +25,8 @@ class State(StrEnum):
     READY = "ready"  # copies may come
     RESTARTING = "restarting"  # it died; it is started again in a while
     FAILED = "failed"  # it died too often, and is not started again
+    YIELDING = "yielding"  # another arm has its turn: it is being ended
+    RESTING = "resting"  # another arm has its turn
     STOPPED = "stopped"  # its experiment has ended
 
 
@@ -95,6 +97,15 @@ class Life:
             return None
         self.state = State.RESTARTING
         return min(MOST_DELAY_S, FIRST_DELAY_S * 2.0 ** (self.deaths_in_a_row - 1))
+
+    def yields(self) -> None:
+        """It is another's turn: it is being ended."""
+        self.state, self.why = State.YIELDING, None
+
+    def rests(self) -> None:
+        """It has ended, as it is another's turn: what it died of before is forgotten."""
+        self.state, self.why = State.RESTING, None
+        self.deaths_in_a_row, self.ready_ns = 0, None
 
     def ended(self) -> None:
         """Its experiment has."""

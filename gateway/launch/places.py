@@ -10,6 +10,7 @@ from gateway.launch.gpus import Gpu, NoRoom, Wanted, choose
 from gateway.launch.reading import Hardware, NoHardware, Reading
 
 T = TypeVar("T")
+_BETWEEN = "the arm whose turn is next"
 Key = tuple[str, str]
 
 
@@ -44,16 +45,20 @@ class Places:
             return NoRoom(f"no GPU can be had: {error}; gpus: 0 starts it without")
         gpus = await self._run(hardware.look)
         # Nothing awaits from here on: what is free is still free when it is held.
+        kept = self._held.pop((key[0], _BETWEEN), ())
+        self._let_go(gpu.uuid for gpu in kept)
+        named = wanted.named or self._same(kept, gpus, wanted.gpus)
         foreign: dict[str, str] = {}
         while True:
             held = {gpu.uuid: f"{whose[0]}/{whose[1]}" for whose, some in self._held.items() for gpu in some}
             chosen = choose(
                 gpus,
-                Wanted(wanted.gpus, wanted.named, self._models_beside(key)),
+                Wanted(wanted.gpus, named, self._models_beside(key)),
                 production=self.production,
                 held={**held, **foreign},
             )
             if isinstance(chosen, NoRoom):
+                self._keep(key, kept)
                 return chosen
             refused = [gpu.uuid for gpu in chosen if not self._claim(gpu.uuid)]
             if not refused:
@@ -66,9 +71,20 @@ class Places:
         """The GPUs that this engine has."""
         return self._held.get(key, ())
 
-    def give_back(self, key: Key) -> None:
-        """The engine has ended, or was never started."""
-        self._let_go(gpu.uuid for gpu in self._held.pop(key, ()))
+    def give_back(self, key: Key, *, keep: bool = False) -> None:
+        """The engine has ended, or was never started.
+
+        `keep`: its experiment's next engine gets the same GPUs, and until then nobody does.
+        """
+        gpus = self._held.pop(key, ())
+        if keep and gpus:
+            self._held[key[0], _BETWEEN] = gpus
+        else:
+            self._let_go(gpu.uuid for gpu in gpus)
+
+    def give_up(self, experiment: str) -> None:
+        """No engine of this experiment follows."""
+        self.give_back((experiment, _BETWEEN))
 
     async def read(self, uuids: Sequence[str]) -> Sequence[Reading]:
         """What these GPUs are doing.  Raises NoHardware."""
@@ -80,6 +96,16 @@ class Places:
         for key in list(self._held):
             self.give_back(key)
         self._thread.shutdown(wait=False)
+
+    def _keep(self, key: Key, gpus: Sequence[Gpu]) -> None:
+        if gpus and all(self._claim(gpu.uuid) for gpu in gpus):
+            self._held[key[0], _BETWEEN] = tuple(gpus)
+
+    def _same(self, kept: Sequence[Gpu], gpus: Sequence[Gpu], wanted: int) -> tuple[str, ...]:
+        """The GPUs of the arm before, which no arm should differ in; none where they cannot be had at all."""
+        there = {gpu.uuid for gpu in gpus if gpu.unusable is None and not gpu.is_called(self.production)}
+        same = tuple(gpu.uuid for gpu in kept)
+        return same if len(same) == wanted and there.issuperset(same) else ()
 
     def _models_beside(self, key: Key) -> tuple[str, ...]:
         """The models of the GPUs that the experiment's other arms have."""

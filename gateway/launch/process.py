@@ -1,8 +1,9 @@
 """The launching process: keeps launched engines running, reads GPUs, tells supervisor and analysis."""
 
 import asyncio
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import aiohttp
@@ -37,6 +38,7 @@ async def serve_launch(
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
         launcher = Launcher(http, line, log, open_hardware, spec.run_dir)
+        line.hears("turns", lambda body: launcher.turn(json.loads(body)))  # it may come before all is begun
         try:
             await launcher.begin()
             launcher.renew(spec)
@@ -65,8 +67,10 @@ class Launcher:
             os.path.join(run_dir, _OBSERVATIONS), _WAITING_BYTES, lambda _frame: None
         )
         self._readings = Readings(self._places, http, self._observations.offer, log)
-        self._engines: dict[tuple[str, str], tuple[Engine, asyncio.Task[None]]] = {}
-        self._ending: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._engines: dict[tuple[str, str], tuple[Engine, asyncio.Task[None] | None]] = {}
+        self._turns: Mapping[str, str | None] = {}  # whose turn it is, where engines take turns
+        self._ending: list[tuple[tuple[str, str], asyncio.Task[None]]] = []
+        self._kept: set[str] = set()  # experiments whose GPUs may be kept between turns
         self._hardware = HardwareTold()
         self._changed = asyncio.Event()
 
@@ -96,12 +100,26 @@ class Launcher:
             if wanted.get(key) == engine.spec and not moved:
                 del wanted[key]
                 continue
-            task.cancel()
-            self._ending[key] = task
+            self._end(key, task)
             del self._engines[key]
-        self._ending = {key: task for key, task in self._ending.items() if not task.done()}
         for key, one in wanted.items():
-            self._engines[key] = self._spawn(one, environment, self._ending.get(key))
+            self._engines[key] = self._engine(one, environment), None
+        for name in self._kept - {one.experiment for one in spec.engines}:
+            self._places.give_up(name)
+        self._kept = {one.experiment for one in spec.engines}
+        self.turn(self._turns)
+
+    def turn(self, turns: Mapping[str, str | None]) -> None:
+        """Run the engines whose turn it is, once those have ended whose turn it was; others always run."""
+        self._turns = turns
+        for (experiment, arm), (engine, task) in self._engines.items():
+            if task is not None and engine.spec.in_turn and turns.get(experiment) != arm:
+                engine.yields()
+                self._end((experiment, arm), task)
+                self._engines[experiment, arm] = engine, None
+        for (experiment, arm), (engine, task) in self._engines.items():
+            if task is None and (not engine.spec.in_turn or turns.get(experiment) == arm):
+                self._engines[experiment, arm] = engine, self._spawn(engine)
         self._changed.set()
 
     async def follow(self, line: Line, stop: asyncio.Event) -> None:
@@ -113,15 +131,14 @@ class Launcher:
     async def end(self) -> None:
         """End every engine, then all else."""
         for _engine, task in self._engines.values():
-            task.cancel()
+            if task is not None:
+                task.cancel()
         await self._tasks.cancel()
         self._tell()
         self._places.close()
 
-    def _spawn(
-        self, spec: LaunchedSpec, environment: dict[str, str], before: asyncio.Task[None] | None
-    ) -> tuple[Engine, asyncio.Task[None]]:
-        engine = Engine(
+    def _engine(self, spec: LaunchedSpec, environment: dict[str, str]) -> Engine:
+        return Engine(
             spec,
             environment=environment,
             places=self._places,
@@ -130,12 +147,30 @@ class Launcher:
             changed=self._changed.set,
         )
 
+    def _end(self, key: tuple[str, str], task: asyncio.Task[None] | None) -> None:
+        if task is not None:
+            task.cancel()
+            self._ending.append((key, task))
+
+    def _spawn(self, engine: Engine) -> asyncio.Task[None]:
+        """Run an engine once its last run has ended, and, where arms take turns, that of the arm before."""
+        spec = engine.spec
+        self._ending = [(key, task) for key, task in self._ending if not task.done()]
+        before = [
+            task
+            for key, task in self._ending
+            if key == spec.key or (spec.in_turn and key[0] == spec.experiment)
+        ]
+
         async def live() -> None:
-            if before is not None:
-                await asyncio.wait((before,))
+            if before:
+                await asyncio.wait(before)
             await engine.live()
 
-        return engine, self._tasks.spawn(live(), name=f"engine {spec.experiment}/{spec.arm}")
+        running = self._tasks.spawn(live(), name=f"engine {spec.experiment}/{spec.arm}")
+        if spec.in_turn:  # also where it never came to run
+            running.add_done_callback(lambda _task: engine.rests())
+        return running
 
     async def _take(self, line: Line) -> None:
         async for spec, done in line.changes(from_json):

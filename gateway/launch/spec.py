@@ -12,7 +12,7 @@ class LaunchedSpec:
     `mark` is what it is started with, in short: engines of the same mark are configured alike.  `argv`,
     `env` and `folder` are filled in already, but for the GPUs' names.  `gpus` free ones are wanted, or,
     where there are some, the `named`.  It is given up after `restarts` deaths in a row.  `model` is what it
-    is asked for while it warms up, None: the first model it lists.
+    is asked for while it warms up, None: the first model it lists.  `in_turn`: it runs while it is its turn.
     """
 
     experiment: str
@@ -32,6 +32,7 @@ class LaunchedSpec:
     stop_s: float = 15.0
     api_key: str | None = field(default=None, repr=False)
     model: str | None = None
+    in_turn: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
