@@ -64,7 +64,7 @@ class Board:
         """A frame has come. ValueError, KeyError or TypeError when it is malformed."""
         if frame.kind == "status":
             self.roster.take(frame.body, self._now_ns())
-        elif frame.kind in ("pair", "books", "load", "unforced", "gpu"):
+        elif frame.kind in ("pair", "books", "load", "late", "unforced", "gpu"):
             experiment = frame.body["experiment"]
             if experiment not in self._courses:
                 self.inbox.dropped["unknown_experiment"] += 1
@@ -168,6 +168,8 @@ class Board:
                     course.pair(frame.body)
                 elif frame.kind == "load":
                     course.carried(frame.body)
+                elif frame.kind == "late":
+                    course.late(frame.body)
                 elif frame.kind == "gpu":
                     course.gpus(frame.body)
                 elif frame.kind == "unforced":

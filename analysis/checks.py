@@ -7,6 +7,7 @@ from typing import Any
 
 from analysis.calibration import Calibration
 from analysis.measure import AnswerMeasure, PairRecord
+from analysis.mending import MEND
 from analysis.stats.quantile import Latest
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -17,7 +18,7 @@ _SPAN_PAIRS = 50
 _CONTROL_ERRORS = 0.10
 _MOSTLY_ERRORS = 0.50  # beyond it a ratio would be the penalties', not the answers'
 _CANDIDATE_ERRORS = 0.01
-_FEWEST = 20  # pairs below which shares say nothing
+FEWEST = 20  # pairs below which shares say nothing
 _ORDER_SIGMAS = 4.0
 _MOST_OPEN = 256  # pairs that may be under way when the books are written
 
@@ -32,11 +33,23 @@ class Check:
     withholds: tuple[str, ...] = ()
 
     def show(self) -> dict[str, Any]:
-        """JSON-able.  `withholds`: the latencies of which nothing is said while it fails."""
-        return {"name": self.name, "ok": self.ok, "detail": self.detail, "withholds": list(self.withholds)}
+        """JSON-able.  `withholds`: the latencies of which nothing is said while it fails; `mend`: what would
+        make it hold, None where it does."""
+        said = {"name": self.name, "ok": self.ok, "detail": self.detail}
+        return {**said, "mend": self.mend, "withholds": list(self.withholds)}
+
+    @property
+    def mend(self) -> str | None:
+        """What would make it hold, None where it does."""
+        return None if self.ok else MEND[self.name]
+
+    @property
+    def reason(self) -> str:
+        """Why a verdict is withheld: what was found, which check that is, and what would mend it."""
+        return f"{self.detail} ({self.name}; to mend it: {MEND[self.name]})"
 
 
-_EVERY = ("ttft", "itl", "tpot", "e2e")
+EVERY = ("ttft", "itl", "tpot", "e2e")
 
 
 class _Cached:
@@ -105,26 +118,26 @@ class Fairness:
 
     def load(self) -> Check:
         """Arrivals and offered tokens per arm within 5 %."""
-        if self._pairs < _FEWEST:
-            return Check("load_balance", None, "too few pairs yet", _EVERY)
+        if self._pairs < FEWEST:
+            return Check("load_balance", None, "too few pairs yet", EVERY)
         arrivals, offered = _excess(self._arrivals), _excess(self._offered)
         ok = abs(arrivals) <= _LOAD_MARGIN and abs(offered) <= _LOAD_MARGIN
         detail = (
             f"{self.candidate}: {arrivals:+.1%} arrivals, {offered:+.1%} prompt tokens against the control"
         )
-        return Check("load_balance", ok, detail, _EVERY)
+        return Check("load_balance", ok, detail, EVERY)
 
     def order(self) -> Check:
         """Control first in about half of the pairs."""
-        if self._ordered < _FEWEST:
-            return Check("dispatch_order", None, "too few pairs yet", _EVERY)
+        if self._ordered < FEWEST:
+            return Check("dispatch_order", None, "too few pairs yet", EVERY)
         if self._turns:
             detail = f"{self.candidate}: arms take turns, the control first; calibration had it second, too"
-            return Check("dispatch_order", True, detail, _EVERY)
+            return Check("dispatch_order", True, detail, EVERY)
         share = self._first / self._ordered
         ok = abs(share - 0.5) <= _ORDER_SIGMAS * 0.5 / sqrt(self._ordered)
         return Check(
-            "dispatch_order", ok, f"{self.candidate}: the control was first in {share:.0%} of pairs", _EVERY
+            "dispatch_order", ok, f"{self.candidate}: the control was first in {share:.0%} of pairs", EVERY
         )
 
     def cache(self) -> Check:
@@ -133,7 +146,7 @@ class Fairness:
         Both arms get the same copies at the same moments, so a lasting difference is the configuration's own
         (a smaller cache, none, another block size) and part of what is compared: it is told, not withheld.
         """
-        if self._cached_pairs < _FEWEST:
+        if self._cached_pairs < FEWEST:
             return Check("cache_parity", None, "the engines do not report cached tokens", ("ttft", "e2e"))
         spans = [span for span in self._cached if span.pairs]
         ours, theirs = _Cached.shares(spans)
@@ -157,12 +170,12 @@ class Fairness:
         What both fail says nothing about either (a request may be at fault); what the candidate alone fails
         counts against it in the verdict, so it only shows here, unless it fails most: then nothing was timed.
         """
-        if self._pairs < _FEWEST:
-            return Check("errors", None, "too few pairs yet", _EVERY)
+        if self._pairs < FEWEST:
+            return Check("errors", None, "too few pairs yet", EVERY)
         ours, theirs = (failed / self._pairs for failed in self._failed_alone)
         detail = f"{self.candidate}: failed alone {theirs:.1%}, the control alone {ours:.1%}"
         if ours > _CONTROL_ERRORS or theirs > _MOSTLY_ERRORS:
-            return Check("errors", False, detail, _EVERY)
+            return Check("errors", False, detail, EVERY)
         return Check("errors", theirs <= _CANDIDATE_ERRORS, detail)
 
 
@@ -197,13 +210,13 @@ class Lag:
     def check(self) -> Check:
         """The p99 below 50 ms.  How long after production is told: it is the same for all arms."""
         p99 = self._lags_ms.quantile(0.99)
-        if p99 is None or len(self._lags_ms) < _FEWEST:
-            return Check("dispatch_lag", None, "too few pairs yet", _EVERY)
+        if p99 is None or len(self._lags_ms) < FEWEST:
+            return Check("dispatch_lag", None, "too few pairs yet", EVERY)
         detail = f"the arms were sent to within {p99:.1f} ms (p99)"
         behind = self._behind_ms.quantile(0.99)
         if behind is not None:
             detail += f", {behind:.1f} ms after production (p99)"
-        return Check("dispatch_lag", p99 < _LAG_MS, detail, _EVERY)
+        return Check("dispatch_lag", p99 < _LAG_MS, detail, EVERY)
 
 
 def enough_units(units: int) -> Check:
@@ -213,39 +226,41 @@ def enough_units(units: int) -> Check:
 
 
 def calibrated(calibration: Calibration | None) -> Check:
-    """The control does not differ from itself, per token (or, without streams, end to end)."""
+    """The control does not differ from itself.
+
+    Where it does per token (or, without streams, end to end) nothing is judged; else what differs is not.
+    """
     if calibration is None:
-        return Check("calibrated", None, "calibrating", _EVERY)
+        return Check("calibrated", None, "calibrating", EVERY)
     name = "tpot" if "tpot" in calibration.aa else "e2e"
     against_itself = calibration.aa.get(name)
     if against_itself is None:
-        return Check("calibrated", False, "the control never answered twice", _EVERY)
-    ok = against_itself.lower <= 0.0 <= against_itself.upper
-    low, high = against_itself.lower, against_itself.upper
-    return Check(
-        "calibrated", ok, f"control against itself: log {name} ratio {low:+.3f} to {high:+.3f}", _EVERY
-    )
+        return Check("calibrated", False, "the control never answered twice", EVERY)
+    differs = [each for each, spread in calibration.aa.items() if not spread.lower <= 0.0 <= spread.upper]
+    shown = [name, *(each for each in differs if each != name)]
+    ends = ((each, calibration.aa[each].lower, calibration.aa[each].upper) for each in shown)
+    told = ", ".join(f"{each} {lower:+.3f} to {upper:+.3f}" for each, lower, upper in ends)
+    detail = f"control against itself, log ratios: {told}"
+    return Check("calibrated", not differs, detail, EVERY if name in differs else tuple(differs))
 
 
 def warm(calibration: Calibration | None, needed: int) -> Check:
     """Every arm was used before the first pair that counts: the calibration's pairs go to all arms."""
     if calibration is None:
-        return Check("warm_up", None, "calibrating", _EVERY)
+        return Check("warm_up", None, "calibrating", EVERY)
     wanted = min(50, needed)
-    return Check(
-        "warm_up", calibration.pairs >= wanted, f"{calibration.pairs} pairs before the first", _EVERY
-    )
+    return Check("warm_up", calibration.pairs >= wanted, f"{calibration.pairs} pairs before the first", EVERY)
 
 
 def books(admitted: int, paired: int, dropped: Mapping[str, int]) -> Check:
     """Every copy that was admitted was paired, was dropped for a reason, or is under way."""
     if not admitted:
-        return Check("books", None, "no books yet", _EVERY)
+        return Check("books", None, "no books yet", EVERY)
     lost = sum(dropped.values())
     open_pairs = admitted - paired - lost
     ok = 0 <= open_pairs <= max(_MOST_OPEN, admitted // 20)
     return Check(
-        "books", ok, f"{admitted} admitted = {paired} paired + {lost} dropped + {open_pairs} open", _EVERY
+        "books", ok, f"{admitted} admitted = {paired} paired + {lost} dropped + {open_pairs} open", EVERY
     )
 
 

@@ -177,6 +177,16 @@ class Course:
         self._append("load", body)
         self.version += 1
 
+    def late(self, frame: Mapping[str, Any]) -> None:
+        """Take how late the shadow process was. MalformedError when the frame is not that."""
+        body = {name: frame.get(name) for name in ("timers", "late", "worst_ms")}
+        try:
+            self._trial.late(body)
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedError(errors.told(error)) from error
+        self._append("late", body)
+        self.version += 1
+
     def gpus(self, frame: Mapping[str, Any]) -> None:
         """Take a reading of an arm's GPUs. MalformedError when the frame is not that."""
         body = {name: frame.get(name) for name in ("arm", "at_ns", "source", "gpus")}

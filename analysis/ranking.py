@@ -12,6 +12,7 @@ from analysis.diff_figures import DiffFigures
 from analysis.forced import ForcedPhase
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
+from analysis.instruments import Clock, Harness, gpu_clocks, missing
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
@@ -65,6 +66,7 @@ class Trial:
         self.turns = 0  # blocks that candidates have had
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
         self._hardware = Hardware()
+        self._harness = Harness()
         self._floor_diffs = DiffFigures("control", twin=1)
         self._begin_figures()
 
@@ -79,6 +81,7 @@ class Trial:
         self._rates = {name: Rates(name, spec, slow_ms) for name in spec.candidates}
         self._horizons = {name: Horizons(name) for name in spec.candidates}
         self._lag = Lag()
+        self._clock = Clock()
         self._loads = Loads()
         self._naive = Naive()
 
@@ -124,6 +127,7 @@ class Trial:
                 self.calibrate()
             return
         self._lag.add(record)
+        self._clock.add(record)
         self._naive.add(record)
         for fairness in self._fairness.values():
             fairness.add(record)
@@ -179,6 +183,10 @@ class Trial:
     def gpus(self, body: Mapping[str, Any]) -> None:
         """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
         self._hardware.add(body)
+
+    def late(self, body: Mapping[str, Any]) -> None:
+        """Takes how late the shadow process was; KeyError, TypeError or ValueError when it is not that."""
+        self._harness.add(body)
 
     def load(self, body: Mapping[str, Any]) -> None:
         """Takes the load of a span of time; KeyError, TypeError or ValueError when it is none."""
@@ -291,6 +299,10 @@ class Trial:
             self._lag.check(),
             self._loads.check(),
             checks.books(*self._books),
+            missing(self._books[1], self._books[2]),
+            self._clock.check(),
+            self._harness.check(),
+            gpu_clocks(self._hardware.show()),
         ]
         own = {name: [f.load(), f.order(), f.cache(), f.errors()] for name, f in self._fairness.items()}
         merged = [checks.worst(list(same)) for same in zip(*own.values(), strict=True)]
@@ -305,7 +317,7 @@ class Trial:
         is_untimed = any(c.name == "errors" and c.ok is False and c.withholds for c in every_check[name])
         for latency in LATENCIES:
             found = None if windows is None or is_untimed else windows.means(f"{latency} {name}")
-            failed = [c.detail for c in every_check[name] if c.ok is False and latency in c.withholds]
+            failed = [c.reason for c in every_check[name] if c.ok is False and latency in c.withholds]
             verdicts[latency] = verdict_shown(
                 found, self._alpha, self._margin, self._decided.get((name, latency)), failed
             )

@@ -29,6 +29,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.gpus(body)
             elif kind == "load":
                 trial.load(body)
+            elif kind == "late":
+                trial.late(body)
             elif kind == "unforced":
                 trial.unforced(str(body["why"]))
             elif kind == "calibrated" and trial.calibration is None:

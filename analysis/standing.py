@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.mending import MEND
 from analysis.rates import MORE_ERRORS
 from analysis.stats.contrast import PENALTY
 from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, bernstein_interval
@@ -35,7 +36,7 @@ def verdict_shown(
     now = judge(found, margin)
     withheld = "; ".join(failed) or None
     if withheld is None and decided is not None and now not in (decided, "UNDECIDED"):
-        withheld = f"first {decided}, by now {now}: the effect is not steady"
+        withheld = f"first {decided}, by now {now}: the effect is not steady (to mend it: {MEND['steady']})"
     label: Label = "UNDECIDED" if withheld is not None or decided is None else decided
     # The sequence without assumptions needs bounded values: window means are cut where a failure counts.
     promotable = (

@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from collections.abc import Set as AbstractSet
+from itertools import count
 from random import Random
 from time import monotonic_ns
 from typing import Any
@@ -19,6 +20,7 @@ from mirror.comparison import Comparison
 from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
 from mirror.lane import pack_rates
+from mirror.lateness import Lateness
 from mirror.observations import Observations
 from mirror.readiness import Readiness
 from mirror.spec import MirrorExperiment, ShadowSpec
@@ -26,6 +28,7 @@ from mirror.switched import Switched
 from mirror.traffic import Open
 from wire.tasks import Tasks
 
+_LATENESS_TICKS = 5  # seconds between two words on how late this process was
 LANE_SOCKET = "lane.sock"
 OBSERVATIONS_SOCKET = "observations.sock"
 ANALYSIS_DOWN = "analysis_down"
@@ -92,6 +95,7 @@ class Shadow:
         self._recorded = recorded
         self._brakes = brakes or ShadowBrakes()
         self._paused: AbstractSet[str] = frozenset()
+        self._lateness = Lateness()
         self._readiness = readiness or Readiness()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._tasks = Tasks(self._task_failed)
@@ -175,6 +179,7 @@ class Shadow:
         if self._spec.tells_ids:
             self._tasks.spawn(self.ids.run(), name="ids")
         self._tasks.spawn(self._tick(), name="books")
+        self._tasks.spawn(self._lateness.watch(), name="lateness")
         stopped = self._tasks.spawn(stop.wait(), name="stop")
         await asyncio.wait((stopped, self._failed), return_when=asyncio.FIRST_COMPLETED)
         if self._failed.done():
@@ -257,8 +262,13 @@ class Shadow:
         return sum(comparison.held_bytes for comparison in self.comparisons.values())
 
     async def _tick(self) -> None:
-        while True:
+        for tick in count(1):
             await asyncio.sleep(1.0)
+            if tick % _LATENESS_TICKS == 0:
+                late = self._lateness.take()
+                for name, comparison in self.comparisons.items():
+                    told = {"experiment": name, "epoch": comparison.phase.epoch, **late}
+                    self.observations.offer(_pack("late", told))
             rates = {}
             for name, comparison in self.comparisons.items():
                 if (why := comparison.unforced) is not None:

@@ -139,3 +139,18 @@ def test_a_frame_above_the_limit_ends_its_connection_before_it_is_held(tmp_path:
         server.close()
 
     asyncio.run(run())
+
+
+def test_how_late_the_shadow_was_outlives_a_restart_and_what_says_nothing_of_it_is_refused(
+    tmp_path: Path,
+) -> None:
+    first = _course(tmp_path)
+    first.late({"timers": 300, "late": 30, "worst_ms": 900.0})
+    with pytest.raises(MalformedError):
+        first.late({"timers": 300})
+    said = first.ranking()
+    first.close()
+    second = _course(tmp_path)
+    assert second.ranking() == said
+    assert {c["name"]: c["ok"] for c in said["checks"]}["harness"] is False
+    second.close()

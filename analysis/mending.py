@@ -1,0 +1,27 @@
+"""What would mend a comparison of which a check failed?  One remedy for each check, by its name."""
+
+from typing import Final
+
+MEND: Final = {
+    "enough_units": "wait, or send more: a higher sample.rate, or a time of day with more traffic",
+    "calibrated": (
+        "give the control a machine of its own and steady traffic, then begin anew; where two engines serve"
+        " as control, see that they have the same hardware and configuration"
+    ),
+    "warm_up": "raise calibration_pairs to 50 or more, or set warm_up_s",
+    "dispatch_lag": "give the shadow process a core of its own, or lower sample.rate",
+    "production_load": "set sample.rate: auto, so that the control carries what one production engine does",
+    "books": "restart the shadow process; if it comes again, report it: copies were lost uncounted",
+    "load_balance": (
+        "see why an arm gets fewer copies or shorter prompts: its limits, its readiness, another tokenizer or"
+        " chat template"
+    ),
+    "dispatch_order": "restart the shadow process; if it comes again, report it: it is a fault of ours",
+    "cache_parity": "wait until the caches are full, or set warm_up_s so long that they are",
+    "errors": "look at the faults of the arm that fails (its figures have them by kind), and mend that first",
+    "missing": "raise the arms' timeout_s above what their slowest answers take, or see why they do not end",
+    "gpu_clocks": "cool the GPUs, or set one clock for all arms that they can keep (nvidia-smi -lgc)",
+    "harness": "give the shadow process a core of its own, or lower sample.rate or max_inflight",
+    "clock": "run the gateway where CLOCK_MONOTONIC is kept (not a machine that is moved while it runs)",
+    "steady": "see what changed on the way (`series` shows when), and begin anew once it is over",
+}

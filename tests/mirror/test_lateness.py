@@ -1,0 +1,52 @@
+"""How late the shadow process is, by its own timers."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from mirror.lateness import EVERY_S, LATE_NS, Lateness
+from mirror.spec import ArmSpec
+from tests.mirror.scripted import engine, hang
+from tests.mirror.staging import experiment, play, shadow, until
+from wire.tasks import Tasks
+
+
+def test_late_timers_and_the_worst_are_counted_until_they_are_taken() -> None:
+    lateness = Lateness()
+    for late_ns in (0, LATE_NS - 1, LATE_NS, 3 * LATE_NS):
+        lateness.add(late_ns)
+    assert lateness.take() == {"timers": 4, "late": 2, "worst_ms": 3 * LATE_NS / 1e6}
+    assert lateness.take() == {"timers": 0, "late": 0, "worst_ms": 0.0}
+
+
+def test_a_process_that_is_held_up_is_late_by_as_much() -> None:
+    lateness = Lateness()
+
+    async def held_up() -> dict[str, Any]:
+        watching = Tasks().spawn(lateness.watch(), name="lateness")
+        while not lateness.timers:
+            await asyncio.sleep(EVERY_S)
+        lateness.take()
+        hold_s = EVERY_S + 4 * LATE_NS / 1e9
+        asyncio.get_running_loop().call_soon(time.sleep, hold_s)  # nothing runs meanwhile, the timer neither
+        while lateness.timers < 2:  # the first may have been due before
+            await asyncio.sleep(EVERY_S)
+        watching.cancel()
+        return lateness.take()
+
+    said = asyncio.run(held_up())
+    assert said["late"] >= 1 and said["worst_ms"] >= 3 * LATE_NS / 1e6
+
+
+def test_the_analysis_is_told_how_late_the_shadow_was(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with engine(hang) as control:
+            told = experiment(ArmSpec("control", control.url))
+            async with shadow(tmp_path, told, drain_s=0.0) as stage:
+                await until(lambda: bool(stage.analysis.of("late")))
+                said = stage.analysis.of("late")[0]
+            assert said["experiment"] == told.name
+            assert said["timers"] > 0 and 0 <= said["late"] <= said["timers"] and said["worst_ms"] >= 0.0
+
+    play(run)
