@@ -129,7 +129,8 @@ async def engine(script: Script) -> AsyncIterator[Engine]:
                 head = await reader.readuntil(b"\r\n\r\n")
                 line, *lines = head[:-4].split(b"\r\n")
                 headers = {
-                    k.decode().lower(): v.strip().decode() for k, _, v in (x.partition(b":") for x in lines)
+                    k.decode().lower(): v.strip().decode("latin-1")
+                    for k, _, v in (x.partition(b":") for x in lines)
                 }
                 body = await reader.readexactly(int(headers.get("content-length", "0")))
                 request = Request(line, headers, body, nth, head + body)
