@@ -5,15 +5,16 @@ Nothing here awaits; `board` runs all of it on one worker thread, so nothing her
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from analysis import errors
 from analysis.ledger import Ledger
 from analysis.measure import AnswerMeasure, PairRecord, measure
+from analysis.packed import packed, unpacked
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.spec import ExperimentSpec
@@ -116,6 +117,10 @@ class Course:
         now_ns = self._now_ns()
         if last_ns > now_ns:  # the machine was restarted, and its clock with it: go on after the last record
             self._shift_ns = last_ns - now_ns + _REBOOT_GAP_NS
+        notices.extend(
+            f"left out {gap.length} damaged bytes at byte {gap.at} of the log of {self.spec.name}"
+            for gap in past.damage
+        )
         if past.torn_bytes:
             notices.append(
                 f"cut {past.torn_bytes} bytes of an unfinished record off the log of {self.spec.name}"
@@ -125,13 +130,13 @@ class Course:
     def pair(self, frame: Mapping[str, Any]) -> None:
         """Measure, log and count one pair. MalformedError when the frame is not a pair."""
         try:
-            values = _shifted(self._measured(frame), self._shift_ns).to_map()
-            record = PairRecord.from_map(values)  # what a replay will see: no log holds what it cannot read
+            # What a replay will see: no log holds what it cannot read.
+            record = unpacked(packed(_shifted(self._measured(frame), self._shift_ns)))
         except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
             raise MalformedError(errors.told(error)) from error
         calibrated = self._trial.calibration is not None
         self._trial.add(record)
-        self._append("pair", values)
+        self._append("pair", record)
         if not calibrated and (calibration := self._trial.calibration) is not None:
             self._append("calibrated", calibration)
         self.version += 1

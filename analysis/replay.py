@@ -3,7 +3,6 @@
 import msgspec
 
 from analysis.ledger import Ledger
-from analysis.measure import PairRecord
 from analysis.ranking import Trial
 from analysis.store import LogError, LogReader
 
@@ -19,9 +18,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
         for kind, body in past:
             number += 1
             if kind == "pair":
-                record = PairRecord.from_map(body)
-                last_ns = max(last_ns, record.at_ns)
-                trial.add(record)
+                last_ns = max(last_ns, body.at_ns)
+                trial.add(body)
             elif kind == "books":
                 ledger = Ledger.from_map(body["ledger"])
                 trial.books(**body["books"])

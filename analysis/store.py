@@ -1,9 +1,9 @@
-"""How an experiment's records are kept: an append-only msgpack log, one write a record.
+"""How are an experiment's records kept?  In an append-only log of checksummed frames, one write a record.
 
-The file is a stream of msgpack objects `[kind, body]`: first `["experiment", {"format", "epoch", "spec"}]`,
-then `pair` (measures, no text), `calibrated`, `load`, `unforced` and `books`. A record that a kill or a power
-cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts it off. Anything else
-that is no record is damage.
+The first record is `experiment`: format, epoch, spec, and the names of the values of a pair.  Then come
+`pair` (measures, no text), `calibrated`, `load`, `gpu`, `unforced`, `golden` and `books`.  What a kill or a
+power cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts it off.  A damaged
+record in between is left out, and said to be.
 """
 
 import fcntl
@@ -14,14 +14,18 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import msgpack
+import msgspec
 
+from analysis.frames import MARK, Damage, Frames, framed
+from analysis.measure import PairRecord
+from analysis.packed import NAMES, packed, reader_of
 from analysis.spec import ExperimentSpec
 
-FORMAT = 1
+FORMAT = 2
 NAME = "log.msgpack"
-_READ_BYTES = 1 << 20
-_RECORD_BYTES = 64 << 20
+_FORMAT_1 = b"\x92\xaaexperiment"
+_decode = msgspec.msgpack.Decoder().decode
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class LogError(Exception):
@@ -37,10 +41,11 @@ class Header:
 
 
 class LogReader:
-    """The records of one log, in order.
+    """The records of one log, in order: (kind, body), a pair's body being a PairRecord.
 
-    Raises LogError when the file is no log of this format, at once or where the damage is. Once read to the
-    end, `end` is the length in bytes of what is whole and `torn_bytes` what follows it.
+    Raises LogError when the file is no log of this format, or where a record is none that this version
+    knows.  Once read to the end, `end` is where the last whole record ends, `torn_bytes` what follows it, and
+    `damage` what was left out in between.
     """
 
     def __init__(self, path: Path) -> None:
@@ -49,16 +54,23 @@ class LogReader:
             self._file = path.open("rb")
         except OSError as error:
             raise LogError(f"{path} cannot be read: {error.strerror}; give an experiment's {NAME}") from error
-        self._unpacker = msgpack.Unpacker(
-            self._file, read_size=_READ_BYTES, max_buffer_size=_RECORD_BYTES, use_list=True
-        )
+        self._frames = Frames(self._file)
         self.size = os.fstat(self._file.fileno()).st_size
-        self.end = 0
         try:
-            self.header = self._read_header()
+            self.header, self._read_pair = self._read_header()
         except LogError:
             self._file.close()
             raise
+
+    @property
+    def end(self) -> int:
+        """Where the last whole record so far ends."""
+        return self._frames.end
+
+    @property
+    def damage(self) -> list[Damage]:
+        """What was left out so far, for it is no record, though records follow."""
+        return self._frames.damage
 
     @property
     def torn_bytes(self) -> int:
@@ -70,64 +82,55 @@ class LogReader:
         self._file.close()
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
+        number = 1
         try:
-            while (record := self._next()) is not None:
-                yield record
+            for kind, body in self._frames:
+                number += 1
+                yield kind, self._read_pair(body) if kind == "pair" else _decode(body)
             self.size = max(self.end, os.fstat(self._file.fileno()).st_size)
+        except (msgspec.DecodeError, ValueError) as error:
+            raise LogError(
+                f"record {number} of {self._path} is not one of this Shadowlane: {error}"
+            ) from error
         finally:
             self._file.close()
 
-    def _next(self) -> tuple[str, Any] | None:
-        """The next record; None at the end or before a torn tail."""
-        try:
-            record = self._unpacker.unpack()
-        except msgpack.OutOfData:
-            return None
-        except (ValueError, msgpack.UnpackException) as error:
-            raise self._damaged() from error
-        if isinstance(record, list) and len(record) == 2 and isinstance(record[0], str):
-            self.end = self._unpacker.tell()
-            return record[0], record[1]
-        if self._only_zeros_follow():
-            return None
-        raise self._damaged()
-
-    def _damaged(self) -> LogError:
-        return LogError(f"{self._path} is damaged at byte {self.end}: move it aside, or restore a copy of it")
-
-    def _only_zeros_follow(self) -> bool:
-        """After a power cut a file system may have grown the file without having written to it."""
-        with self._path.open("rb") as again:
-            again.seek(self.end)
-            while chunk := again.read(_READ_BYTES):
-                if chunk.strip(b"\0"):
-                    return False
-        return True
-
-    def _read_header(self) -> Header:
+    def _read_header(self) -> tuple[Header, Any]:
         foreign = f"{self._path} is not a Shadowlane log: give the {NAME} in <state_dir>/<experiment>/"
-        try:
-            first = self._next()
-        except LogError as error:
-            raise LogError(foreign) from error
-        if first is None:
-            raise LogError(
-                f"{self._path} holds no whole record: run the experiment again, or give another log"
-            )
+        first = self._frames.take()
+        if first is None or self._frames.damage:
+            raise LogError(self._why_no_header(foreign))
         kind, body = first
-        if kind != "experiment" or not isinstance(body, dict) or "format" not in body:
-            raise LogError(foreign)
-        if body["format"] != FORMAT:
-            reads = f"this Shadowlane reads format {FORMAT}"
-            raise LogError(
-                f"{self._path} has format {body['format']}, {reads}: use the version that wrote it"
-            )
         try:
-            return Header(int(body["epoch"]), _spec(body["spec"]))
+            values = _decode(body)
+        except msgspec.DecodeError as error:
+            raise LogError(foreign) from error
+        if kind != "experiment" or not isinstance(values, dict) or "format" not in values:
+            raise LogError(foreign)
+        if values["format"] != FORMAT:
+            raise LogError(self._other_format(values["format"]))
+        try:
+            header = Header(int(values["epoch"]), _spec(values["spec"]))
+            return header, reader_of(values["names"])
         except (KeyError, TypeError, ValueError) as error:
             raise LogError(
                 f"{self._path} has an experiment this Shadowlane does not know: {error}"
             ) from error
+
+    def _why_no_header(self, foreign: str) -> str:
+        with self._path.open("rb") as again:
+            begin = again.read(len(_FORMAT_1))
+        if begin == _FORMAT_1:
+            return self._other_format(1)
+        if self._frames.damage:
+            return f"{self._path} is damaged at its beginning: move it aside, or restore a copy of it"
+        if begin.strip(b"\0") and not begin.startswith(MARK[: len(begin)]):
+            return foreign
+        return f"{self._path} holds no whole record: run the experiment again, or give another log"
+
+    def _other_format(self, found: object) -> str:
+        reads = f"this Shadowlane reads format {FORMAT}"
+        return f"{self._path} has format {found}, {reads}: use the version that wrote it"
 
 
 def _spec(body: Mapping[str, Any]) -> ExperimentSpec:
@@ -156,9 +159,8 @@ class LogWriter:
         self.written = 0
         self.lost = 0
         self.error: str | None = None
-        self._header = msgpack.packb(
-            ["experiment", {"format": FORMAT, "epoch": header.epoch, "spec": asdict(header.spec)}]
-        )
+        begin = {"format": FORMAT, "epoch": header.epoch, "spec": asdict(header.spec), "names": NAMES}
+        self._header = framed("experiment", _encode(begin))
 
     @property
     def waiting(self) -> int:
@@ -178,7 +180,7 @@ class LogWriter:
 
     def append(self, kind: str, body: Any) -> None:
         """Write one record."""
-        record: bytes = msgpack.packb([kind, body])
+        record = framed(kind, packed(body) if isinstance(body, PairRecord) else _encode(body))
         if self._waiting and self._waiting_bytes + len(record) > self._backlog_bytes:
             self.lost += 1
             return

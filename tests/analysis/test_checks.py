@@ -1,9 +1,9 @@
 """Unfair comparisons are told from fair ones, and their verdicts withheld with the reason."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
 from tests.analysis.fleet import MS

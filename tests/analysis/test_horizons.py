@@ -1,10 +1,10 @@
 """Changes of percentiles come at numbers of pairs fixed beforehand, labelled so, and not before."""
 
-from dataclasses import replace
 from math import exp
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.horizons import HORIZONS, Horizons
 from analysis.measure import PairRecord

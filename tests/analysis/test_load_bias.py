@@ -4,10 +4,11 @@ Three engines of one configuration, emulated on a clock of their own: production
 control and the candidate the same tenth of it.  ITL = 8 ms + 0.1 ms for each running sequence.
 """
 
-from dataclasses import replace
 from functools import cache
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
 from analysis.ranking import Trial

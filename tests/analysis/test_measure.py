@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.measure import AnswerMeasure, PairRecord, measure
+from analysis.measure import AnswerMeasure, measure
+from analysis.packed import packed, unpacked
 from tests.analysis.fleet import MS, answer_frame, pair_frame
 
 WORDS = ["alpha ", "beta ", "gamma ", "delta "]
@@ -84,7 +85,7 @@ def test_no_text_survives() -> None:
     odd = answer_frame("third", 0, 200, 20, ["x"])
     odd["reads"] = [[at, data.replace(b'"stop"', b'"mellon"')] for at, data in odd["reads"]]
     record = measure(pair_frame([spoken, scolded, odd], production=spoken))
-    assert SECRET.encode() not in msgpack.packb(record.to_map())
+    assert SECRET.encode() not in packed(record)
     assert record.answers[2].finish_reason == "other"
 
 
@@ -94,7 +95,7 @@ def test_a_record_survives_msgpack_exactly() -> None:
         production=answer_frame("production", 3, 100, 10, WORDS),
     )
     record = measure(frame)
-    assert PairRecord.from_map(msgpack.unpackb(msgpack.packb(record.to_map()))) == record
+    assert unpacked(packed(record)) == record
     assert measure(msgpack.unpackb(msgpack.packb(frame))) == record
 
 
@@ -102,7 +103,7 @@ def test_a_record_survives_msgpack_exactly() -> None:
 def test_numbers_survive_msgpack_exactly(value: float, at_ns: int) -> None:
     record = measure(pair_frame([answer_frame("control", 0, 200, 20, WORDS)], at_ns=at_ns))
     record.outputs["quick"] = {"length_ratio": value}
-    back = PairRecord.from_map(msgpack.unpackb(msgpack.packb(record.to_map())))
+    back = unpacked(packed(record))
     assert back == record
     assert back.outputs["quick"]["length_ratio"] < inf
 

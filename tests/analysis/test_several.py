@@ -1,7 +1,8 @@
 """What is said of several candidates at once: discoveries by e-BH, and who is beaten by another."""
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from analysis.several import discoveries
 from tests.analysis.trials import altered, labels, named, ranked, records

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
+from analysis.packed import packed, unpacked
 from analysis.ranking import Trial
 from analysis.spec import ExperimentSpec
 from tests.analysis.fleet import MS, answer_measure, pair_record
@@ -87,7 +88,7 @@ def test_the_same_records_give_the_same_ranking_byte_for_byte() -> None:
     once, again = Trial(SPEC), Trial(SPEC)
     for number, record in enumerate(taken):
         once.add(record)
-        again.add(PairRecord.from_map(json.loads(json.dumps(record.to_map()))))
+        again.add(unpacked(packed(record)))
         if number % 37 == 0:
             again.ranking()  # looking changes nothing
     assert json.dumps(once.ranking(), allow_nan=False) == json.dumps(again.ranking(), allow_nan=False)

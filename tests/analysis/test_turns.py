@@ -4,6 +4,8 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace as changed
+
 from analysis.measure import PairRecord
 from analysis.ranking import Trial
 from tests.analysis.fleet import MS
@@ -33,9 +35,9 @@ def in_turns(blocks: int, effect: float = 0.0) -> list[PairRecord]:
             sent_ns = answer.sent_ns - record.at_ns + at_ns + late_ns
             if answer.arm in ("control", name):
                 order = int(answer.arm != "control")
-                answers.append(replace(answer, sent_ns=sent_ns, order=order, tpot_ms=tpot_ms))
+                answers.append(changed(answer, sent_ns=sent_ns, order=order, tpot_ms=tpot_ms))
         outputs = {name: record.outputs[name]}
-        return replace(
+        return changed(
             record, at_ns=at_ns, answers=tuple(answers), outputs=outputs, block=block, shifts={name: SLOT_NS}
         )
 
@@ -69,10 +71,10 @@ def test_how_many_blocks_there_were_is_known_from_the_records_marked_ones_too() 
     trial = Trial(TURNS)
     taken = in_turns(6)
     for record in taken:
-        trial.add(replace(record, mark="warm_up") if record.block == 5 else record)
+        trial.add(changed(record, mark="warm_up") if record.block == 5 else record)
     assert (trial.blocks, trial.turns) == (6, 6)
     calibrating = Trial(TURNS)
-    calibrating.add(replace(taken[0], block=8))
+    calibrating.add(changed(taken[0], block=8))
     assert (calibrating.blocks, calibrating.turns) == (9, 0)
 
 
@@ -80,7 +82,7 @@ def test_a_slot_that_repeats_late_is_told() -> None:
     trial = Trial(TURNS)
     for record in in_turns(30):
         late = tuple(
-            replace(a, sent_ns=a.sent_ns + 90 * MS) if a.arm != "control" else a for a in record.answers
+            changed(a, sent_ns=a.sent_ns + 90 * MS) if a.arm != "control" else a for a in record.answers
         )
-        trial.add(replace(record, answers=late) if record.block is not None else record)
+        trial.add(changed(record, answers=late) if record.block is not None else record)
     assert check(trial.ranking(), "dispatch_lag") is False

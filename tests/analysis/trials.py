@@ -1,9 +1,10 @@
 """Trials of a quick, a like and a slow candidate, and what their rankings say."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
 from analysis.ranking import Trial

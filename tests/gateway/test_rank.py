@@ -19,7 +19,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer = LogWriter(folder / "kv" / NAME, Header(1, replace(SPEC, name="kv")))
     writer.open()
     for record in RECORDS:
-        writer.append("pair", record.to_map())
+        writer.append("pair", record)
     writer.close()
     return folder
 
@@ -91,7 +91,7 @@ def test_an_experiment_that_has_just_begun_is_undecided(
     writer = LogWriter(tmp_path / "kv" / NAME, Header(1, SPEC))
     writer.open()
     for record in RECORDS[:50]:
-        writer.append("pair", record.to_map())
+        writer.append("pair", record)
     writer.close()
     assert rank(tmp_path, "--fail-if", "tpot>+5%") == 4
     assert "Undecided: the experiment is not live yet." in capsys.readouterr().out

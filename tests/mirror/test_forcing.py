@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from msgspec.structs import replace as changed
+
 from analysis.measure import PairRecord, measure
 from analysis.ranking import Trial
 from analysis.spec import ExperimentSpec
@@ -101,7 +103,7 @@ def test_without_such_a_phase_the_trial_is_live_after_its_calibration() -> None:
 
 def told(number: int, did: bool) -> PairRecord:
     record = pair_record(number, {"c1": 1.0}, phase="forced", rng=Random(number))
-    return replace(record, answers=tuple(replace(answer, forced=did) for answer in record.answers))
+    return changed(record, answers=tuple(changed(answer, forced=did) for answer in record.answers))
 
 
 def test_the_phase_lasts_for_so_many_pairs_and_counts_no_other() -> None:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as changed
 
 from analysis.decision.conditions import ConditionError, parse
 from analysis.decision.decide import Wishes, decide, parse_weight
@@ -76,7 +77,7 @@ def test_a_candidate_that_answers_otherwise_wins_only_where_that_is_accepted() -
     def other(record: PairRecord) -> PairRecord:
         outputs = {arm: dict(scores) for arm, scores in record.outputs.items()}
         outputs["quick"]["first_divergence"] = 0.4
-        return replace(record, outputs=outputs)
+        return changed(record, outputs=outputs)
 
     taken = records(1200, other)
     assert states(decided(taken), "quick")["outputs"] == "failed"
@@ -183,9 +184,9 @@ def test_every_form_says_the_same_and_none_lets_a_name_become_markup() -> None:
     spec = replace(SPEC, name="<i>trial", candidates=(evil, "same", "slow"))
 
     def renamed(record: PairRecord) -> PairRecord:
-        answers = tuple(replace(a, arm=evil) if a.arm == "quick" else a for a in record.answers)
+        answers = tuple(changed(a, arm=evil) if a.arm == "quick" else a for a in record.answers)
         outputs = {evil if arm == "quick" else arm: scores for arm, scores in record.outputs.items()}
-        return replace(record, answers=answers, outputs=outputs)
+        return changed(record, answers=answers, outputs=outputs)
 
     found = decided([renamed(record) for record in PAIRS], "tpot>+5%", spec=spec)
     assert json.loads(to_json(found))["answer"] == "WINNER"

@@ -23,7 +23,7 @@ def _course(folder: Path, now_ns: int = 10**15) -> Course:
 
 
 def _instants(folder: Path) -> list[int]:
-    return [body["at_ns"] for kind, body in LogReader(folder / SPEC.name / "log.msgpack") if kind == "pair"]
+    return [body.at_ns for kind, body in LogReader(folder / SPEC.name / "log.msgpack") if kind == "pair"]
 
 
 def test_after_a_reboot_the_log_goes_on_in_order_although_the_clock_starts_anew(tmp_path: Path) -> None:
@@ -40,13 +40,13 @@ def test_after_a_reboot_the_log_goes_on_in_order_although_the_clock_starts_anew(
     second.close()
     instants = _instants(tmp_path)
     assert instants == sorted(instants) and len(instants) == 4
-    before, after = measure(early), PairRecord.from_map(_pairs(tmp_path)[-1])
+    before, after = measure(early), _pairs(tmp_path)[-1]
     assert [a.sent_ns - after.at_ns for a in after.answers] == [
         a.sent_ns - before.at_ns for a in before.answers
     ]
 
 
-def _pairs(folder: Path) -> list[dict[str, Any]]:
+def _pairs(folder: Path) -> list[PairRecord]:
     return [body for kind, body in LogReader(folder / SPEC.name / "log.msgpack") if kind == "pair"]
 
 

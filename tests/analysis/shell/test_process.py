@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
+from analysis.frames import framed
 from analysis.report import render_text, report, to_json
 from analysis.store import LogReader
 from tests.analysis.shell.frames import SPEC, admin_url, analysis, analysis_spec, books, pair, status
@@ -28,6 +29,9 @@ async def _fill(shadow: Any, calibration: int = 40, live: int = 60) -> int:
 
 def _pairs_logged(log: Path) -> int:
     return sum(kind == "pair" for kind, _ in LogReader(log))
+
+
+NO_TURNS = {"blocks": 0, "turns": 0}
 
 
 def test_a_replay_of_the_log_gives_the_live_ranking_byte_for_byte(tmp_path: Path) -> None:
@@ -51,11 +55,14 @@ def test_peers_are_told_the_phase_on_connect_and_when_it_changes(tmp_path: Path)
             for peer in (shadow, other):
                 assert await peer.told() == [
                     "phase",
-                    {"experiment": "kv", "phase": "calibration", "epoch": 1},
+                    {"experiment": "kv", "phase": "calibration", "epoch": 1, **NO_TURNS},
                 ]
             await _fill(shadow, live=0)
             for peer in (shadow, other):
-                assert await peer.told() == ["phase", {"experiment": "kv", "phase": "live", "epoch": 1}]
+                assert await peer.told() == [
+                    "phase",
+                    {"experiment": "kv", "phase": "live", "epoch": 1, **NO_TURNS},
+                ]
 
     asyncio.run(run())
 
@@ -67,7 +74,10 @@ def test_a_restart_continues_the_log(tmp_path: Path) -> None:
             await shadow.send(books(n, n))
             before = await running.until(EXPERIMENT, lambda r: r["books"]["paired"] == n)
         async with analysis(tmp_path, SPEC) as running, running.shadow() as shadow:
-            assert await shadow.told() == ["phase", {"experiment": "kv", "phase": "live", "epoch": 1}]
+            assert await shadow.told() == [
+                "phase",
+                {"experiment": "kv", "phase": "live", "epoch": 1, **NO_TURNS},
+            ]
             assert await running.until(EXPERIMENT, lambda r: True) == before
             await shadow.send(pair(n, "live"), books(n + 1, n + 1))
             await running.until(EXPERIMENT, lambda r: r["books"]["paired"] == n + 1)
@@ -82,7 +92,10 @@ def test_other_settings_start_a_new_epoch_and_keep_the_old_log(tmp_path: Path) -
             await shadow.send(pair(0, "calibration"), books(1, 1))
             await running.until(EXPERIMENT, lambda r: r["books"]["paired"] == 1)
         async with analysis(tmp_path, replace(SPEC, margin=0.01)) as running, running.shadow() as shadow:
-            assert await shadow.told() == ["phase", {"experiment": "kv", "phase": "calibration", "epoch": 2}]
+            assert await shadow.told() == [
+                "phase",
+                {"experiment": "kv", "phase": "calibration", "epoch": 2, **NO_TURNS},
+            ]
             found = await running.until(EXPERIMENT, lambda r: True)
             assert (found["epoch"], found["books"]["paired"]) == (2, 0)
         assert _pairs_logged(running.log.with_name("log.epoch-1.msgpack")) == 1
@@ -96,7 +109,7 @@ def test_a_torn_tail_is_cut_off_and_the_rest_continues(tmp_path: Path) -> None:
             await shadow.send(pair(0, "calibration"), pair(1, "calibration"), books(2, 2))
             await running.until(EXPERIMENT, lambda r: r["books"]["paired"] == 2)
         whole = running.log.read_bytes()
-        running.log.write_bytes(whole + msgpack.packb(["pair", {"id": "half"}])[:-3])
+        running.log.write_bytes(whole + framed("load", msgpack.packb({"span_s": 5.0}))[:-3])
         async with analysis(tmp_path, SPEC) as running, running.shadow() as shadow:
             await running.until(EXPERIMENT, lambda r: r["books"]["paired"] == 2)
         assert running.log.read_bytes() == whole
