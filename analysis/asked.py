@@ -72,15 +72,15 @@ def _form(found: Mapping[str, Any]) -> tuple[bool, Schema | None]:
     form = found.get("response_format")
     if isinstance(form, dict):
         if form.get("type") == "json_object":
-            return True, _schema(form.get("schema"))  # llama.cpp takes a schema here
+            return True, schema_of(form.get("schema"))  # llama.cpp takes a schema here
         if form.get("type") == "json_schema":
             named = form.get("json_schema")
-            return True, _schema(named.get("schema") if isinstance(named, dict) else form.get("schema"))
+            return True, schema_of(named.get("schema") if isinstance(named, dict) else form.get("schema"))
     structured = found.get("structured_outputs")
     if isinstance(structured, dict) and structured.get("json") is not None:
-        return True, _schema(structured["json"])
+        return True, schema_of(structured["json"])
     if found.get("guided_json") is not None:
-        return True, _schema(found["guided_json"])
+        return True, schema_of(found["guided_json"])
     return False, None
 
 
@@ -93,11 +93,12 @@ def _tools(found: Any) -> dict[str, Schema | None]:
         function: dict[str, Any] = inner if isinstance(inner, dict) else tool
         name = function.get("name")
         if isinstance(name, str):
-            tools[name] = _schema(function.get("parameters", function.get("input_schema")))
+            tools[name] = schema_of(function.get("parameters", function.get("input_schema")))
     return tools
 
 
-def _schema(given: Any) -> Schema | None:
+def schema_of(given: Any) -> Schema | None:
+    """The schema that JSON is, or that its text is; None where it is none, or nobody can follow it."""
     if isinstance(given, str):
         try:
             given = msgspec.json.decode(given)

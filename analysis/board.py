@@ -3,15 +3,18 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 import msgpack
 
 from analysis import errors
+from analysis.checking import Checking
 from analysis.course import Course, MalformedError
+from analysis.golden import is_golden
 from analysis.inbox import Frame, Inbox, Peer
 from analysis.roster import Roster
 from analysis.supervision import Supervision
@@ -50,6 +53,7 @@ class Board:
         self._lost: Counter[tuple[str, str]] = Counter()
         self._told: dict[str, tuple[str, int]] = {}
         self._working = asyncio.Lock()
+        self._checking = Checking()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
 
     # What peers send
@@ -133,6 +137,7 @@ class Board:
             self._notice("inbox_left", frames=self.inbox.waiting)
         for course in self._courses.values():
             await self._run(course.close)
+        self._checking.close()
         self._thread.shutdown(wait=False)
 
     async def _work(self, frames: list[Frame]) -> None:
@@ -166,6 +171,8 @@ class Board:
             try:
                 if frame.kind == "pair":
                     course.pair(frame.body)
+                    if is_golden(frame.body):
+                        self._check(course, frame.body)
                 elif frame.kind == "load":
                     course.carried(frame.body)
                 elif frame.kind == "late":
@@ -183,6 +190,24 @@ class Board:
                 self.inbox.dropped["analysis_failed"] += 1
                 self._refused(course, frame, "analysis_failed", error)
         return malformed
+
+    def _check(self, course: Course, pair: Mapping[str, Any]) -> None:
+        """Have a golden request's answers checked; the marks are counted on the analysis thread, later."""
+
+        def count(marks: dict[str, Any]) -> None:
+            if self._courses.get(course.spec.name) is course:
+                course.golden(marks)
+
+        def told(marks: dict[str, Any] | Exception) -> None:
+            if isinstance(marks, Exception):
+                self.inbox.dropped["golden_failed"] += 1
+                self._notice("golden_failed", experiment=course.spec.name, error=errors.told(marks))
+                return
+            with suppress(RuntimeError):  # everything has ended meanwhile
+                self._thread.submit(count, marks)
+
+        if not self._checking.offer(pair, told):
+            self.inbox.dropped["golden_busy"] += 1
 
     def _refused(self, course: Course, frame: Frame, reason: str, error: Exception) -> None:
         if frame.kind == "pair":

@@ -105,7 +105,7 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
     """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame."""
     path, received_ns = pair["path"], pair["received_ns"]
     asked = read_asked(pair.get("asked") or {})
-    read = [(answer, _transcript(answer, path, received_ns, asked)) for answer in pair["answers"]]
+    read = [(answer, transcript_of(answer, path, received_ns, asked)) for answer in pair["answers"]]
     compared = _compared(read, calibration=pair["phase"] == "calibration")
     shown = pair.get("production")
     return PairRecord(
@@ -117,7 +117,7 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         root=pair["root"],
         turn=pair["turn"],
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
-        production=None if shown is None else _measure(shown, _transcript(shown, path, received_ns)),
+        production=None if shown is None else _measure(shown, transcript_of(shown, path, received_ns)),
         outputs={arm: _scores(*both) for arm, both in compared.items()},
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
@@ -130,9 +130,10 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
     )
 
 
-def _transcript(
+def transcript_of(
     answer: Mapping[str, Any], path: str, received_ns: int, asked: Asked | None = None
 ) -> Transcript:
+    """One answer of a pair's frame, read. No answer of an engine raises."""
     reader = reader_of(path)
     for at_ns, data in answer["reads"]:
         reader.feed(data, at_ns)

@@ -17,6 +17,7 @@ from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
+from analysis.quality import Quality
 from analysis.rates import Rates
 from analysis.several import beaten, discoveries
 from analysis.spec import ExperimentSpec
@@ -68,6 +69,7 @@ class Trial:
         self._hardware = Hardware()
         self._harness = Harness()
         self._floor_diffs = DiffFigures("control", twin=1)
+        self._quality = {name: Quality(name) for name in spec.candidates}
         self._begin_figures()
 
     def _begin_figures(self) -> None:
@@ -179,6 +181,11 @@ class Trial:
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
         self._books = (admitted, paired, dict(sorted(dropped.items())))
+
+    def golden(self, body: Mapping[str, Any]) -> None:
+        """Takes the marks of a golden request; KeyError, TypeError or AttributeError when it is none."""
+        for quality in self._quality.values():
+            quality.add(str(body["id"]), body["passed"])
 
     def gpus(self, body: Mapping[str, Any]) -> None:
         """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
@@ -332,6 +339,7 @@ class Trial:
             "verdicts": verdicts,
             "outputs": outputs,
             "diffs": self._diffs[name].show(self._floor_diffs),
+            "quality": self._quality[name].show(self._alpha),
             "rates": self._rates[name].show(windows, self._alpha),
             "percentiles": self._horizons[name].show(self._alpha),
             "decided": main["label"] != "UNDECIDED",

@@ -25,6 +25,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.books(**body["books"])
             elif kind == "gpu":
                 trial.gpus(body)
+            elif kind == "golden":
+                trial.golden(body)
             elif kind == "load":
                 trial.load(body)
             elif kind == "late":

@@ -16,6 +16,7 @@ from config.engine import KINDS as KINDS
 from config.engine import Discover as Discover
 from config.engine import Engine as Engine
 from config.engine import Key, ModelName, Url
+from config.golden import Golden
 from config.health import Health, Part
 from config.kv_events import KvEvents
 from config.launch import Gpu, Gpus
@@ -243,6 +244,9 @@ class Experiment(Strict):
         description="Whether nothing is copied for now; at a reload it acts at once and nothing begins anew.",
     )
     brakes: Brakes = Field(default=Brakes(), description="When it pauses itself.")
+    golden: Golden | None = Field(
+        default=None, description="Requests of known answers among the copies; left out, there are none."
+    )
 
 
 class Mirror(Strict):

@@ -97,7 +97,8 @@ def _config(given: argparse.Namespace) -> "Config":
     import routing.policies
     from config import plugins
     from config.flags import overrides
-    from config.load import load
+    from config.load import ConfigError, load
+    from gateway.golden import compose as golden
 
     settings: dict[str, Any] = overrides(
         engines=given.engine,
@@ -130,6 +131,8 @@ def _config(given: argparse.Namespace) -> "Config":
         decode = fleet.split.decode
         place = ("fleets", at, "split", "decode")
         plugins.build(routing.policies, decode.name, decode.params, source=where, path=place)
+    if wrong := golden.complaints(config, str(path or "settings")):
+        raise ConfigError(wrong)
     return config
 
 

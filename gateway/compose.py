@@ -13,6 +13,7 @@ from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
+from gateway.golden.compose import golden_of
 from gateway.launch.composed import launch_spec, mark
 from gateway.launch.spec import LaunchSpec
 from gateway.recording.spec import NAME as RECORDING
@@ -325,6 +326,7 @@ def _mirrored(
         warm_up_s=experiment.warm_up_s,
         slots=_slots(experiment),
         replay=_replay(experiment, fleet),
+        golden=golden_of(experiment.golden),
     )
 
 

@@ -60,6 +60,24 @@ class ReplaySpec:
 
 
 @dataclass(frozen=True, slots=True)
+class GoldenItem:
+    """A request of known answer: the body's fields (JSON, without a model), and how to check the answer."""
+
+    id: str
+    body: bytes = field(repr=False)
+    check: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenSpec:
+    """After every so many copies one of `items`, each once; `max_tokens` is for those that have none."""
+
+    every: int
+    items: tuple[GoldenItem, ...]
+    max_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
 class MirrorExperiment:
     """One comparison: the control and the candidates, all given the same copies.
 
@@ -69,7 +87,8 @@ class MirrorExperiment:
     (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     `slots`: the arms take turns, and then of each slot; None: they stand side by side.  `replay`: what they
-    then get is recorded and not live.
+    then get is recorded and not live.  `golden`: requests of known answers among the copies, where arms stand
+    side by side.
     """
 
     name: str
@@ -86,6 +105,14 @@ class MirrorExperiment:
     warm_up_s: float = 0.0
     slots: SlotSpec | None = None
     replay: ReplaySpec | None = None
+    golden: GoldenSpec | None = None
+
+    @property
+    def longest_s(self) -> float:
+        """From a copy's dispatch until its last arm must have answered."""
+        if self.slots is None:
+            return self.timeout_s
+        return 2 * (self.slots.seconds + self.timeout_s) + self.slots.ready_s
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]

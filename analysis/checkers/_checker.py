@@ -1,0 +1,11 @@
+"""What is a checker?"""
+
+from typing import Protocol
+
+
+class Checker(Protocol):
+    """Tells whether a text is the right answer. It may take its time, but not for ever."""
+
+    def passes(self, text: str) -> bool | None:
+        """Whether it is; None where that cannot be told here, which counts for neither arm."""
+        ...

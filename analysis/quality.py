@@ -1,0 +1,61 @@
+"""Does a candidate answer golden requests worse than the control?  Paired marks, and how much they say."""
+
+from collections.abc import Mapping
+from math import log
+from typing import Any, Literal
+
+from analysis.stats.eprocess import evidence, mcnemar_log_evidence
+
+_PLACES = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}
+
+QualityLabel = Literal["WORSE", "BETTER", "UNDECIDED"]
+
+
+class Quality:
+    """The marks of one candidate beside the control's, each golden request counted once.
+
+    Whether a request is answered right depends on the request, and on no other one: each is a unit, and
+    McNemar's e-process on the requests that only one of the two got right holds at every look.
+    """
+
+    def __init__(self, candidate: str) -> None:
+        self._candidate = candidate
+        self._seen: set[str] = set()
+        self._sets: dict[str, list[int]] = {}  # both, only control, only candidate, neither
+
+    def add(self, id: str, passed: Mapping[str, bool | None]) -> None:
+        """Takes the marks of one golden request; the first time counts."""
+        ours, theirs = passed.get("control"), passed.get(self._candidate)
+        if ours is None or theirs is None or id in self._seen:
+            return
+        self._seen.add(id)
+        counts = self._sets.setdefault(id.partition("/")[0], [0, 0, 0, 0])
+        counts[_PLACES[ours, theirs]] += 1
+
+    def show(self, alpha: float) -> dict[str, Any]:
+        """JSON-able: the paired table, in all and by set, the e-value and what follows from it at `alpha`."""
+        total = [sum(column) for column in zip(*self._sets.values(), strict=True)] or [0, 0, 0, 0]
+        log_e = mcnemar_log_evidence(total[2], total[1])
+        label: QualityLabel = "UNDECIDED"
+        if log_e >= log(1.0 / alpha):
+            label = "WORSE" if total[1] > total[2] else "BETTER"
+        return {
+            **_table(total),
+            "e_value": min(evidence(log_e), 1e300),
+            "label": label,
+            "sets": {name: _table(counts) for name, counts in sorted(self._sets.items())},
+        }
+
+
+def _table(counts: list[int]) -> dict[str, Any]:
+    both, only_control, only_candidate, neither = counts
+    requests = sum(counts)
+    return {
+        "requests": requests,
+        "both": both,
+        "only_control": only_control,
+        "only_candidate": only_candidate,
+        "neither": neither,
+        "control_passed": (both + only_control) / requests if requests else None,
+        "candidate_passed": (both + only_candidate) / requests if requests else None,
+    }

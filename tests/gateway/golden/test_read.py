@@ -1,0 +1,159 @@
+"""Golden requests in files: our own, GSM8K's and HumanEval's; and those we ship can be answered right."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.checkers._choose import checker_of
+from config.golden import Golden
+from gateway.golden.compose import golden_of
+from gateway.golden.read import SHIPPED, read_golden
+from mirror.spec import GoldenItem
+
+GSM8K = {"question": "Two and 3 more?", "answer": "2 + 3 = <<2+3=5>>5\n#### 1,005"}
+HUMANEVAL = {
+    "task_id": "HumanEval/0",
+    "prompt": "def one() -> int:\n    '''Gives 1.'''\n",
+    "entry_point": "one",
+    "canonical_solution": "    return 1\n",
+    "test": "def check(candidate):\n    assert candidate() == 1\n",
+}
+OWN = {"id": "own/1", "prompt": "Say yes.", "check": {"kind": "exact", "value": "yes"}, "max_tokens": 4}
+
+
+def written(path: Path, *items: Any) -> Path:
+    raw = "\n".join(json.dumps(item) for item in items).encode()
+    path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
+    return path
+
+
+def passes(item: GoldenItem, text: str) -> bool | None:
+    return checker_of(json.loads(item.check)).passes(text)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz"])
+def test_public_sets_are_read_in_their_own_format(tmp_path: Path, name: str) -> None:
+    sums, code, own = read_golden(written(tmp_path / name, GSM8K, HUMANEVAL, OWN))
+    assert (sums.id, code.id, own.id) == ("x/1", "HumanEval/0", "own/1")
+    assert passes(sums, "so\n#### 1005") and not passes(sums, "#### 5")
+    assert passes(code, HUMANEVAL["canonical_solution"]) and not passes(code, "    return 2\n")
+    assert passes(own, "yes")
+    assert json.loads(own.body) == {"messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 4}
+    assert "Two and 3 more?" in json.loads(sums.body)["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ([], "no golden request"),
+        (["{"], "line 1"),
+        ([json.dumps(OWN), "[]"], "line 2"),
+        ([json.dumps({"prompt": "x"})], "neither"),
+        ([json.dumps({**OWN, "check": {"kind": "guess"}})], "kind"),
+        ([json.dumps({**OWN, "max_tokens": 0})], "max_tokens"),
+        ([json.dumps(OWN), json.dumps(OWN)], "own/1"),
+        ([json.dumps({"question": "x", "answer": "no number"})], "number"),
+    ],
+)
+def test_a_file_that_is_none_says_where_and_why(tmp_path: Path, lines: list[str], wrong: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(lines))
+    with pytest.raises(ValueError, match=wrong):
+        read_golden(path)
+
+
+def test_a_users_command_marks_in_place_of_what_the_file_says(tmp_path: Path) -> None:
+    (item,) = read_golden(written(tmp_path / "x.jsonl", OWN), ("mark", "--strict"))
+    check = json.loads(item.check)
+    assert (check["kind"], check["argv"]) == ("command", ["mark", "--strict"])
+    assert json.loads(check["expected"]) == OWN
+
+
+def test_programs_are_run_only_where_that_is_said(tmp_path: Path) -> None:
+    file = written(tmp_path / "x.jsonl", GSM8K, HUMANEVAL)
+    without, run = (golden_of(Golden(files=(file,), shipped=False, run_code=code)) for code in (False, True))
+    assert without is not None and run is not None
+    assert [item.id for item in without.items] == ["x/1"]
+    assert [item.id for item in run.items] == ["x/1", "HumanEval/0"]
+    few = golden_of(Golden(files=(file,), requests=3, every=7))
+    assert few is not None and (len(few.items), few.every) == (3, 7)
+    assert golden_of(None) is None
+
+
+RIGHT = {
+    "sum": ["126", "38", "145", "13", "76", "228", "120", "15", "48", "45.90", "560", "47"],
+    "word": [
+        "Earth",
+        "Na",
+        "MCMLXXXVII",
+        "yawetag",
+        "apple fig medlar pear quince",
+        "mice",
+        "Oak",
+        "45",
+        "No.",
+        "Cem",
+    ],
+    "form": ["14:30", "2024-03-03", "11,17,29", "[id=7f3a; ok]", "lane-lane-lane-lane", "YELLOW"],
+    "json": [
+        '{"name":"Ada Byrne","age":36}',
+        '{"city":"Oslo","country":"Norway"}',
+        "[1,4,9,16,25]",
+        '{"total":5.0,"items":["bread","milk"]}',
+        '{"sentiment":"negative"}',
+        '{"level":"ERROR","code":504,"message":"upstream timed out"}',
+    ],
+    "code": [
+        """
+def largest_gap(numbers):
+    ordered = sorted(numbers)
+    return max((b - a for a, b in zip(ordered, ordered[1:])), default=0)
+""",
+        """
+from itertools import groupby
+def run_lengths(text):
+    return [(c, len(list(run))) for c, run in groupby(text)]
+""",
+        """
+def merge(spans):
+    merged = []
+    for begin, end in sorted(spans):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((begin, end))
+    return merged
+""",
+        """
+def is_balanced(text):
+    open = []
+    for c in text:
+        if c in "([{":
+            open.append(c)
+        elif c in ")]}" and (not open or "([{".index(open.pop()) != ")]}".index(c)):
+            return False
+    return not open
+""",
+        """
+def to_base(n, base):
+    digits = ""
+    while n:
+        n, digit = divmod(n, base)
+        digits = "0123456789abcdef"[digit] + digits
+    return digits or "0"
+""",
+        "from statistics import median as median_of",
+    ],
+}
+
+
+def test_what_we_ship_passes_the_right_answers_and_no_other_ones() -> None:
+    items = {item.id: item for item in read_golden(SHIPPED)}
+    right = {f"shipped/{kind}-{n}": text for kind, texts in RIGHT.items() for n, text in enumerate(texts, 1)}
+    assert items.keys() == right.keys() and len(items) == 40
+    for id, item in items.items():
+        assert passes(item, right[id]) is True, id
+        assert passes(item, "I do not know.") is False, id
