@@ -19,6 +19,8 @@ from gateway.bridge.told import BOUNDS, OF_SCHOOL, SKIPPED
 from gateway.outcome import Outcome
 from gateway.outlier import Reason, State
 from routing.events.board import State as Trust
+from routing.events.decode import TIERS
+from routing.events.lower import REASONS as OF_LOWER
 from wire.exchange import Ending
 
 OTHER = "other"
@@ -36,6 +38,7 @@ REASONS = (
     "too_large", "memory", "no_answer", "disk", "same_id",
     "both", "dropped", "no_kv", "no_pair", "sequences", "short", "unread",
     "block_size", "conflict", "frames", "group", "load", "malformed", "remote", "tier", "tokenless",
+    *(f"tier_{why}" for why in OF_LOWER),
     *SKIPPED, "failed", "link_down", "link_full",
     "too_many_blocks", "topic", "undecodable", "unknown_block", "unknown_parent", "unknown_tag",
     "lane_down", "lane_full", "lane_lost", "paused",
@@ -105,6 +108,11 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "foretold_tokens": ("Tokens foretold as cached, where the engine says how many were.", ("fleet",)),
     "found_tokens": ("Those of them that were.", ("fleet",)),
+    "foretold_below_tokens": (
+        "Tokens foretold in hosts' memory or stores, where the engine says how many were cached.",
+        ("fleet", "tier"),
+    ),
+    "found_below_tokens": ("Those of them that were.", ("fleet",)),
     "foretold_unknown": ("Answers to prompts of which nothing was learned.", ("fleet",)),
     "recorded": ("Requests written to the recording.", ()),
     "recorded_bytes": ("Bytes of recordings written.", ()),
@@ -132,6 +140,21 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     ),
     "kv_blocks": ("KV blocks that a publisher is known to hold.", ("engine", "rank"), "livemostrecent"),
     "kv_lag_seconds": ("How old its last message was when it came.", ("engine", "rank"), "livemostrecent"),
+    "kv_blocks_below": (
+        "KV blocks of a publisher that can be found in a lower tier or above.",
+        ("engine", "rank", "tier"),
+        "livemostrecent",
+    ),
+    "tier_credit": (
+        "What loading a prompt's token from there saves of computing it, as was last learned.",
+        ("engine", "tier"),
+        "livemostrecent",
+    ),
+    "tier_answers": (
+        "The engine's own last answers that showed it.",
+        ("engine", "tier"),
+        "livemostrecent",
+    ),
     "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
 _TTFT_S = (
@@ -239,6 +262,7 @@ class WorkerMetrics:
             "state": frozenset(state.value for state in State),
             "rank": frozenset(map(str, range(64))),
             "trust": frozenset(trust.name for trust in Trust),
+            "tier": frozenset(TIERS),
             "what": frozenset((*_OF_EVENTS, *OF_SCHOOL)),
             "bound": frozenset(BOUNDS),
         }

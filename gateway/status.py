@@ -10,6 +10,8 @@ import msgpack
 from gateway.fleet import Engine
 from gateway.outlier import State
 from gateway.service import Service
+from routing import credits
+from routing.events.decode import TIERS
 from routing.shadow import Shadow
 
 _RECONNECT_S = 0.5
@@ -65,6 +67,11 @@ def engine_series(
         gauges["engine_up", engine.name] = float(engine.is_there)
         for state in State:
             gauges["engine_state", engine.name, state.value] = float(standing.state is state)
+        rates = engine.load.rates
+        for tier, (credit, answers) in zip(TIERS[1:], credits.TIERS, strict=True):
+            if rates is not None and (getattr(rates, answers) or getattr(rates, credit)):
+                gauges["tier_credit", engine.name, tier] = getattr(rates, credit)
+                gauges["tier_answers", engine.name, tier] = getattr(rates, answers)
         for reason, n in standing.left_out.items():
             key = ("left_out", engine.name, reason.value)
             counts[key] = counts.get(key, 0) + n

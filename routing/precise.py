@@ -29,7 +29,8 @@ _NOTHING: Final[Mapping[int, int]] = {}
 
 
 class _Foretold(NamedTuple):
-    """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in lower tiers.
+    """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in the host's memory,
+    and beyond these in stores.
 
     `now`: those held when it was asked, where some of them may not last; else None.
     """
@@ -37,7 +38,7 @@ class _Foretold(NamedTuple):
     tokens: int
     size: int
     is_all: bool
-    below: int
+    below: tuple[int, int]
     now: int | None
 
 
@@ -55,13 +56,17 @@ class Precise:
         self.shares = Shares()
         self.unlearned = 0
         """Answers to prompts of which nothing was known."""
+        self.below_tokens = [0, 0]
+        """Tokens foretold in hosts' memory, and beyond these in stores, where answers say what was cached."""
+        self.below_found = 0
+        """Those of them that were cached: loaded, or not gone to there yet."""
         # What was foretold of prompts that run, by (last link, engine).
         self._pending: OrderedDict[tuple[int, int], _Foretold] = OrderedDict()
         self._asked: Prompt | None = None
         self._foretold: dict[int, tuple[int, int]] = {}
         self._unsure: dict[int, tuple[int, int]] = {}  # of engines that may hold more
         self._below: dict[int, tuple[int, int]] = {}
-        self._below_tokens: dict[int, int] = {}
+        self._below_tokens: dict[int, tuple[int, int]] = {}
         self._now: dict[int, int] = {}  # tokens held at this moment by engines at which prompts wait
         self._known_bytes = 0
 
@@ -133,7 +138,8 @@ class Precise:
                         )
                         if store or host:
                             self._below[engine] = host, max(0, store - host)
-                            self._below_tokens[engine] = max(0, max(below[engine]) - count) * size
+                            in_host, in_either = (max(0, more - count) * size for more in below[engine])
+                            self._below_tokens[engine] = in_host, max(0, in_either - in_host)
             for engine, count in self._known.at_least(found.blocks, size).items():
                 self._unsure[engine] = count * size, size
         self._known_bytes = least
@@ -161,7 +167,7 @@ class Precise:
         foretold = self._foretold.get(engine) or self._unsure.get(engine)
         if foretold is not None:
             pending = self._pending
-            more = self._below_tokens.get(engine, 0)
+            more = self._below_tokens.get(engine, (0, 0))
             pending[prompt.chain[-1], engine] = _Foretold(
                 *foretold, engine in self._foretold, more, self._now.get(engine)
             )
@@ -181,7 +187,12 @@ class Precise:
             self.unlearned += 1
         elif cached_tokens is not None:
             # What was loaded from below counts as cached with most engines, and may be too long gone.
-            tokens = min(max(foretold.tokens, cached_tokens), foretold.tokens + foretold.below)
+            more = sum(foretold.below)
+            tokens = min(max(foretold.tokens, cached_tokens), foretold.tokens + more)
+            if more:
+                for tier, tokens_there in enumerate(foretold.below):
+                    self.below_tokens[tier] += tokens_there
+                self.below_found += tokens - foretold.tokens
             was_believed = engine not in self.trust.distrusted
             if foretold.now is not None and foretold.is_all:
                 self.shares.told(engine, tokens, foretold.now, cached_tokens, foretold.size)

@@ -10,6 +10,7 @@ from gateway.bridge.link import BridgeLink
 from gateway.bridge.told import BOUNDS
 from gateway.fleet import Fleet
 from routing.bridge.novelty import Budget
+from routing.events.decode import TIERS
 from routing.events.known import KnownBlocks
 from routing.precise import Precise
 from routing.router import Router
@@ -79,6 +80,9 @@ class Studies:
             counts["foretold_tokens", name] = accuracy.predicted_tokens
             counts["found_tokens", name] = accuracy.found_tokens
             counts["foretold_unknown", name] = precise.unlearned
+            for tier, tokens in zip(TIERS[1:], precise.below_tokens, strict=True):
+                counts["foretold_below_tokens", name, tier] = tokens
+            counts["found_below_tokens", name] = precise.below_found
             counts["learned_mismatched", name] = accuracy.mismatched
             bridges = precise.bridges.values()
             counts["learned_prompts", name] = max((one.learned for one in bridges), default=0)

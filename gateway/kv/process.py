@@ -75,6 +75,8 @@ class _Exported:
             for state in State:
                 gauges["kv_state", engine.url, rank, state.name] = float(heard.publisher.state is state)
             gauges["kv_blocks", engine.url, rank] = heard.publisher.held
+            for tier, held in heard.publisher.held_below.items():
+                gauges["kv_blocks_below", engine.url, rank, TIERS[tier]] = held
             if heard.lag_s is not None:
                 gauges["kv_lag_seconds", engine.url, rank] = heard.lag_s
         self._gauges = {key for key, value in gauges.items() if value == value}

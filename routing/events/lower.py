@@ -9,10 +9,19 @@ from typing import Final, Protocol
 
 from routing.events.board import State
 from routing.events.book import FullError
-from routing.events.decode import DEVICE, HOST, STORE, Event, Removed, Stored
+from routing.events.decode import DEVICE, Event, Removed, Stored
 from routing.events.holdings import Holdings, Marks
 
-_TIERS: Final = (HOST, STORE)
+REASONS: Final = (
+    "block_size",
+    "conflict",
+    "group",
+    "malformed",
+    "tokenless",
+    "too_many_blocks",
+    "unknown_parent",
+)
+"""Why something that was told of a lower tier was not taken in; counted with `tier_` before it."""
 
 
 class LowerMarks(Marks, Protocol):

@@ -39,7 +39,10 @@ async def metrics(whole: Whole) -> Metrics:
     found: Metrics = {}
     for name, labels, value in re.findall(r"^shadowlane_(\w+?)(?:_total)?\{(.*)\} (\S+)$", text, re.M):
         said = dict(re.findall(r'(\w+)="([^"]*)"', labels))
-        key = name, next((said[one] for one in ("bound", "what", "reason", "trust") if one in said), "")
+        key = (
+            name,
+            next((said[one] for one in ("bound", "what", "reason", "trust", "tier") if one in said), ""),
+        )
         found[key] = found.get(key, 0.0) + float(value)
     return found
 
