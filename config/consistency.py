@@ -24,6 +24,7 @@ def complaints(config: "Config") -> list[Complaint]:
         *_defaults(config),
         *_engines(config),
         *roles(config),
+        *_learned(config),
         *_experiments(config),
         *launching(config),
         *_bytes(config),
@@ -39,6 +40,17 @@ def fleet_of(config: "Config", experiment: "Experiment") -> "Fleet | None":
     if len(config.fleets) == 1:
         return config.fleets[0]
     return next((fleet for fleet in config.fleets if fleet.default), None)
+
+
+def _learned(config: "Config") -> Iterator[Complaint]:
+    for i, fleet in enumerate(config.fleets):
+        path: Path = ("fleets", i, "learn", "ask_production")
+        if not fleet.learn.ask_production:
+            continue
+        if fleet.kv_events.read == "off":
+            yield Complaint("", path, "false, or kv_events that are read: else nothing is learned", "true")
+        elif any(engine.role != "both" for engine in fleet.engines):
+            yield Complaint("", path, "false where engines have roles: their requests are split", "true")
 
 
 def _listens(config: "Config") -> Iterator[Complaint]:

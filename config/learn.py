@@ -8,10 +8,7 @@ from config.strict import Bytes, Strict
 
 
 class Learn(Strict):
-    """How it is learned which KV blocks a fleet's prompts become; only where its engines publish KV events.
-
-    Nothing is learned on a request's way, and no production request is changed for it.
-    """
+    """How it is learned which KV blocks its prompts become; only where its engines publish KV events."""
 
     tokenize: bool = Field(
         default=True,
@@ -20,6 +17,11 @@ class Learn(Strict):
     )
     copies: bool = Field(
         default=True, description="Take the token ids that an experiment's control tells of its copies."
+    )
+    ask_production: bool = Field(
+        default=False,
+        description="Have vLLM tell the token ids of streamed production requests along with its answers:"
+        " return_token_ids is added to the request, and the ids are taken out of the answer.",
     )
     bytes_per_s: Annotated[Bytes, Field(ge=1024)] = Field(
         default=128 << 10,

@@ -205,9 +205,9 @@ def _events(fleet: Fleet) -> EventsSpec | None:
 
 def _learn(fleet: Fleet) -> LearnSpec | None:
     said = fleet.learn
-    if fleet.kv_events.read == "off" or not (said.tokenize or said.copies):
+    if fleet.kv_events.read == "off" or not (said.tokenize or said.copies or said.ask_production):
         return None
-    return LearnSpec(said.tokenize, said.copies, said.bytes_per_s, fleet.loras)
+    return LearnSpec(said.tokenize, said.copies, said.bytes_per_s, fleet.loras, said.ask_production)
 
 
 def _split(fleet: Fleet) -> SplitSpec | None:

@@ -7,7 +7,7 @@ has been passed on, and never after.
 
 from typing import TYPE_CHECKING
 
-from gateway import access_line, copying, outgoing, question, turnstile
+from gateway import access_line, along, copying, outgoing, question, turnstile
 from gateway.admission.ticket import Ticket
 from gateway.again import Again, another_is_busy
 from gateway.ask import Ask
@@ -245,18 +245,14 @@ class Relay:
 
     def send(self, engine: Engine, choice: Choice, *, fresh: bool = False) -> None:
         """Send it, or the leg of it that is due, to an engine that is charged with it already."""
-        service, spec, passing, legs = self._service, engine.spec, self._passing, self.legs
+        service, spec, passing = self._service, engine.spec, self._passing
         pool = service.pools[engine.id]
         if passing is None:
-            assert self.body is not None
-            body, packed = (self.body, self.packed) if legs is None else legs.body(self)
+            body, packed, attempt = along.prepared(self, service, engine, choice)
             data = outgoing.whole(self.ask, body, packed, spec, pool, self.id, self.named)
         else:
             data = outgoing.begun(self.ask, passing.start, spec, pool, self.id, self.named)
-        if legs is None:
             attempt = Attempt(self, service, engine, choice)
-        else:
-            attempt = legs.attempt(self, engine, choice)
         self._attempt = attempt
         self.tried += (engine.id,)
         attempt.exchange = pool.send(

@@ -72,12 +72,14 @@ class EventsSpec:
 
 @dataclass(frozen=True, slots=True)
 class LearnSpec:
-    """How it is learned what a fleet's prompts become.  `loras` are adapters among the fleet's names."""
+    """How it is learned what a fleet's prompts become.  `loras` are adapters among the fleet's names;
+    `production`: its own requests may ask for their ids."""
 
     tokenize: bool = True
     copies: bool = True
     bytes_per_s: int = 128 << 10
     loras: tuple[str, ...] = ()
+    production: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,11 +157,18 @@ class Precise:
         found = self._foretold.get(engine)
         return None if found is None else found[0]
 
+    def unlearned_bytes(self, prompt: Prompt) -> int:
+        """Bytes of the prompt that was last asked about that were not learned yet; 0 of another."""
+        if prompt is not self._asked or not prompt.chain or not self._bridges:
+            return 0
+        return prompt.ends[-1] - self._known_bytes
+
     def sent(self, prompt: Prompt, engine: int) -> int:
         """The prompt that was last asked about goes to `engine`: bytes of it that were not learned yet.
 
         To be called once `held` was, with nothing in between; else it says 0.
         """
+        unlearned = self.unlearned_bytes(prompt)
         if prompt is not self._asked or not prompt.chain or not self._bridges:
             return 0
         foretold = self._foretold.get(engine) or self._unsure.get(engine)
@@ -174,7 +181,7 @@ class Precise:
             if len(pending) > _MOST_PENDING:
                 pending.popitem(last=False)
         self._asked = None
-        return prompt.ends[-1] - self._known_bytes
+        return unlearned
 
     def answered(
         self, prompt: Prompt, engine: int, prompt_tokens: int | None, cached_tokens: int | None

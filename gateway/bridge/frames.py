@@ -58,7 +58,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """From a worker: a request that is worth learning and was copied: its ids will come by themselves."""
+    """From a worker: a request that is worth learning, whose ids will come by themselves (`Ids`)."""
 
     fleet: str
     id: str
@@ -68,12 +68,17 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class Ids(msgspec.Struct, frozen=True):
-    """From the shadow process: the prompt's token ids of a copy, as little-endian u32."""
+    """The prompt's token ids of a request of which `Copied` told before.
+
+    From the shadow process those of a copy, as little-endian u32; from a worker production's own, in `text`,
+    as the engine wrote them in JSON.
+    """
 
     id: str
     path: str
     body: bytes
-    ids: bytes
+    ids: bytes = b""
+    text: bytes = b""
 
 
 class Learned(msgspec.Struct, frozen=True):

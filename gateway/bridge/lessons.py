@@ -4,8 +4,8 @@ from array import array
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
-from gateway.bridge.frames import Asked, Copied, Frame, Learned, Template, words
-from routing.bridge.fit import PATHS
+from gateway.bridge.frames import Asked, Copied, Frame, Ids, Learned, Template, words
+from routing.bridge.fit import CHAT, PATHS, PLAIN
 from routing.bridge.novelty import Budget
 from routing.policy import NOTHING_WAITS, Lasting
 from routing.precise import Precise
@@ -38,11 +38,16 @@ class Lessons:
         self._counts = counts
         self._asks = True
         self._copies = True
+        self._production = False
+        self._along: Prompt | None = None  # is sent with the question for its ids
+        self._sealed: set[int] = set()  # engines that compress what they answer
         self._print: int | None = None
 
-    def settle(self, budget: Budget, *, asks: bool, copies: bool) -> None:
-        """Whether engines may be asked, and how much; whether copies teach."""
+    def settle(self, budget: Budget, *, asks: bool, copies: bool, production: bool = False) -> None:
+        """Whether engines may be asked, and how much; whether copies teach; whether production's requests may
+        ask for their own ids."""
         self._budget = budget
+        self._production = production
         self._asks = asks
         self._copies = copies
 
@@ -83,6 +88,35 @@ class Lessons:
         except Exception:
             self._failed()
 
+    def wants_along(self, relay: "Relay", engine: int) -> bool:
+        """Whether a request that is about to be sent there is to ask for its prompt's ids itself."""
+        prompt, body = relay.prompt, relay.body
+        self._along = None
+        if not self._production or prompt is None or body is None or not prompt.stream:
+            return False
+        if relay.packed is not None or engine in self._sealed or relay.ask.path.path not in (CHAT, PLAIN):
+            return False
+        novel = self.precise.unlearned_bytes(prompt)
+        if novel <= 0 or self._budget.refusal(novel, len(body), relay.received_ns / 1e9) is not None:
+            return False
+        self._along = prompt
+        return True
+
+    def told_along(self, relay: "Relay", ids: bytes) -> None:
+        """A request's answer told its prompt's ids, as a JSON array."""
+        prompt, body = relay.prompt, relay.body
+        if prompt is None or body is None:
+            return
+        id = "production " + relay.id.decode("latin-1")
+        if self._tell(Copied(self._fleet, id, *_chain(prompt), self.precise.block_sizes)):
+            self._tell(Ids(id, relay.ask.path.path, body, text=ids))
+
+    def cannot_sift(self, engine: int) -> None:
+        """What it answers is compressed: nothing can be taken out of it."""
+        self._sealed.add(engine)
+        key = ("bridge_skipped", self._fleet, "compressed")
+        self._counts[key] = self._counts.get(key, 0) + 1
+
     def _failed(self) -> None:
         key = ("bridge_dropped", "failed")
         self._counts[key] = self._counts.get(key, 0) + 1
@@ -103,6 +137,9 @@ class Lessons:
         """As `sent`, of a prompt alone; `copy` is the id of a copy whose token ids will come."""
         novel = self.precise.sent(prompt, engine)
         if novel <= 0 or path not in PATHS:
+            return
+        if prompt is self._along:
+            self._along = None
             return
         sizes = self.precise.block_sizes
         why = self._budget.refusal(novel, len(body), at_s) if self._asks else "asks"

@@ -12,6 +12,8 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from gateway.bridge.classroom import Classroom
 from gateway.bridge.frames import (
     SOCKET,
@@ -39,6 +41,7 @@ PROBE_S = 60.0
 _MOST_COPIES = 4096
 _KEPT_BYTES = 32 << 20
 _WAITING_BYTES = 8 << 20
+_numbers = msgspec.json.Decoder(list[int])
 _ALL = (Feature.NONE, Feature.THINKING, Feature.TOOLS, Feature.THINKING | Feature.TOOLS)
 
 
@@ -176,7 +179,12 @@ class School:
         if fleet is None or isinstance(fitted, str):
             self.counts["unknown" if fleet is None else str(fitted)] += 1
             return
-        self.learn(fleet, copied, fitted, words(told.ids, "I"))
+        try:
+            ids = _numbers.decode(told.text) if told.text else words(told.ids, "I")
+        except msgspec.DecodeError:
+            self.counts["no_ids"] += 1
+            return
+        self.learn(fleet, copied, fitted, ids)
 
     def template(self, name: str, found: Probed, *, is_new: bool) -> None:
         """A fleet's template was probed, and is another one than before."""

@@ -52,7 +52,8 @@ class Studies:
                     fleet.name, precise, self.link.tell, budget, self._counts
                 )
             lessons.precise.keep({engine.id for engine in spec.engines})
-            lessons.settle(budget, asks=spec.learn.tokenize, copies=spec.learn.copies)
+            learn = spec.learn
+            lessons.settle(budget, asks=learn.tokenize, copies=learn.copies, production=learn.production)
             fleet.lessons = lessons
             if self._told.get(fleet.name) is not fleet.router:
                 fleet.router.know(lessons)
@@ -79,10 +80,10 @@ class Studies:
                 counts["foretold_error", name, bound] = n
             counts["foretold_tokens", name] = accuracy.predicted_tokens
             counts["found_tokens", name] = accuracy.found_tokens
-            counts["foretold_unknown", name] = precise.unlearned
             for tier, tokens in zip(TIERS[1:], precise.below_tokens, strict=True):
                 counts["foretold_below_tokens", name, tier] = tokens
             counts["found_below_tokens", name] = precise.below_found
+            counts["foretold_unknown", name] = precise.unlearned
             counts["learned_mismatched", name] = accuracy.mismatched
             bridges = precise.bridges.values()
             counts["learned_prompts", name] = max((one.learned for one in bridges), default=0)

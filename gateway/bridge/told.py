@@ -4,7 +4,7 @@ from typing import Final
 
 from routing.bridge.accuracy import EDGES
 
-SKIPPED: Final = ("known", "long", "little", "budget")
+SKIPPED: Final = ("known", "long", "little", "budget", "compressed")
 """Why a prompt was not worth learning (`routing.bridge.novelty`)."""
 OF_SCHOOL: Final = (
     "learned", "unknown", "busy", "copy_lost", "unprobed", "template", "no_ids", "slow_worker", "malformed",

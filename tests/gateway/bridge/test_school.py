@@ -334,6 +334,23 @@ async def test_a_copys_ids_teach_without_asking_any_engine() -> None:
 
 
 @on_loop
+async def test_ids_that_production_was_told_teach_as_a_copys_do_and_what_are_none_teach_nothing() -> None:
+    running = await start(EngineParams())
+    async with schooling() as there:
+        worker = await there.worker(running.url)
+        await until(lambda: bool(worker.templates))
+        body = json.dumps({"model": "emulated", "messages": TALK}).encode()
+        for id, text in (("a", b"[1,"), ("b", b'["x"]'), ("c", json.dumps(list(range(100))).encode())):
+            worker.link.tell(Copied("f", id, *chained(CHAT, body), (16,)))
+            worker.link.tell(Ids(id, CHAT, body, text=text))
+        await until(lambda: bool(worker.learned))
+        [told] = worker.learned
+        assert told.tokens == 100 and list(words(told.blocks[16], "Q")) == block_chain(range(100), 16)
+        assert there.school.counts["no_ids"] == 2
+    await running.close()
+
+
+@on_loop
 async def test_who_sends_no_frames_is_shown_out_and_the_others_stay() -> None:
     running = await start(EngineParams())
     async with schooling() as there:
