@@ -94,6 +94,7 @@ class Bench:
     def __init__(self, given: argparse.Namespace, run_dir: Path, tasks: Tasks) -> None:
         self.given = given
         self.rng = Random(given.seed)
+        self.adapters = tuple(filter(None, given.loras.split(",")))
         self.told: list[Told] = []
         self.counts: dict[tuple[str, ...], int] = {}
         self.held_us: list[float] = []
@@ -119,7 +120,7 @@ class Bench:
         self.lessons = Lessons("f", self.precise, self.link.tell, Budget(rate, time.monotonic()), self.counts)
         places = tuple(EnginePlace(at, url) for at, url in enumerate(given.engine))
         self.askers = [Asker(place) for place in places]
-        self.link.renew(Fleets((FleetPlace("f", given.model, (), places),)))
+        self.link.renew(Fleets((FleetPlace("f", given.model, self.adapters, places),)))
         self.router.know(self.lessons)
 
     def _heard(self, told: Any) -> None:
@@ -225,7 +226,7 @@ class Bench:
 
     async def run(self) -> None:
         """All conversations, some at a time."""
-        talks = Talks(self.rng, self.given.scale, f"Run {time.time_ns()}. ")
+        talks = Talks(self.rng, self.given.scale, f"Run {time.time_ns()}. ", self.adapters)
         kinds = [kind for kind in self.given.kinds.split(",") for _ in range(self.given.talks)]
         self.rng.shuffle(kinds)
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(600)) as session:
@@ -303,6 +304,7 @@ def parsed(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--engine", action="append", required=True, help="its URL; repeat for more engines")
     parser.add_argument("--model", default="tiny", help="the model's name")
     parser.add_argument("--kinds", default="chat", help=f"of conversations, with commas: {', '.join(KINDS)}")
+    parser.add_argument("--loras", default="", help="names of LoRA adapters, with commas")
     parser.add_argument("--talks", type=int, default=60, help="conversations of each kind")
     parser.add_argument("--concurrency", type=int, default=1, help="requests at a time")
     parser.add_argument("--alive", type=int, default=0, help="conversations at a time, if more than that")

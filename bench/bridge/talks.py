@@ -2,21 +2,22 @@
 
 A few system prompts and documents are shared, as applications share them; some turns are asked twice.  With
 tools a turn takes up to three steps; with thinking each reply carries its thoughts, as a client that keeps
-them would send them back; salted conversations are of two tenants, which share no cache.
+them would send them back; salted conversations are of two tenants, which share no cache; adapted ones are
+answered by LoRA adapters or by the model itself, which share none either.
 """
 
 import json
 import math
 import pydoc_data.topics
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("chat", "tools", "thinking", "salted")
+KINDS = ("chat", "tools", "thinking", "salted", "adapted")
 TURNS = 4
 _SYSTEMS, _DOCUMENTS = 4, 3
 _SHARED_DOCUMENT, _AGAIN, _NO_SYSTEM = 1 / 3, 0.05, 0.15
@@ -53,9 +54,14 @@ class Ask:
     messages: list[Message]
     tools: list[dict[str, Any]] | None
     salt: str | None = None
+    adapter: str | None = None
 
     def body(self, model: str, max_tokens: int) -> bytes:
-        fields: dict[str, Any] = {"model": model, "messages": self.messages, "max_tokens": max_tokens}
+        fields: dict[str, Any] = {
+            "model": self.adapter or model,
+            "messages": self.messages,
+            "max_tokens": max_tokens,
+        }
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
         if self.tools is not None:
             fields["tools"] = self.tools
@@ -86,8 +92,9 @@ def _size(rng: Random, median: float, sigma: float = 0.8, most: int = 4000) -> i
 class Talks:
     """Where conversations come from."""
 
-    def __init__(self, rng: Random, scale: float = 1.0, mark: str = "") -> None:
+    def __init__(self, rng: Random, scale: float = 1.0, mark: str = "", adapters: Sequence[str] = ()) -> None:
         """`mark` begins every conversation: what engines hold of an earlier run is not met again."""
+        self._adapters = adapters
         self._rng = rng
         self._mark = mark
         self._scale = scale
@@ -101,6 +108,7 @@ class Talks:
         """A conversation, request by request, with words of our own for the engine's replies."""
         rng, tools = self._rng, TOOLS if kind == "tools" else None
         salt = rng.choice(("tenant-a", "tenant-b")) if kind == "salted" else None
+        adapter = rng.choice((*self._adapters, None)) if kind == "adapted" else None
         said: list[Message] = []
         if rng.random() >= _NO_SYSTEM:
             said = [{"role": "system", "content": rng.choice(self._systems)}]
@@ -111,12 +119,12 @@ class Talks:
             if not said:
                 asked = self._mark + asked
             said = [*said, {"role": "user", "content": asked}]
-            yield Ask(kind, turn, said, tools, salt)
+            yield Ask(kind, turn, said, tools, salt, adapter)
             for step in range(rng.randrange(4) if tools else 0):
                 said = [*said, *self._step(f"call{turn}{step:04}")]
-                yield Ask(kind, turn, said, tools, salt)
+                yield Ask(kind, turn, said, tools, salt, adapter)
             if rng.random() < _AGAIN:
-                yield Ask(kind, turn, said, tools, salt)
+                yield Ask(kind, turn, said, tools, salt, adapter)
             reply = text(rng, self._size(400))
             if kind == "thinking":
                 reply = f"<think>\n{text(rng, self._size(300))}\n</think>\n\n{reply}"
