@@ -32,7 +32,8 @@ class _Foretold(NamedTuple):
     """Tokens that are held, in blocks of `size`, and that is all; `below`: more of them in the host's memory,
     and beyond these in stores.
 
-    `now`: those held when it was asked, where some of them may not last; else None.
+    `now`: those held when it was asked, where some of them may not last; else None. `apart`: those that each
+    rank holds, where there are several and `tokens` is their mean.
     """
 
     tokens: int
@@ -40,6 +41,16 @@ class _Foretold(NamedTuple):
     is_all: bool
     below: tuple[int, int]
     now: int | None
+    apart: tuple[int, ...] = ()
+
+    def nearest(self, cached_tokens: int) -> int:
+        """What was foretold of the rank that answered: the engine chose it, and does not say which it was."""
+        if not self.apart:
+            return self.tokens
+        there = self.apart
+        if self.now is not None:
+            there = (self.tokens, *(held for held in there if held < self.tokens))
+        return min(there, key=lambda held: abs(held - cached_tokens))
 
 
 class Precise:
@@ -68,6 +79,7 @@ class Precise:
         self._below: dict[int, tuple[int, int]] = {}
         self._below_tokens: dict[int, tuple[int, int]] = {}
         self._now: dict[int, int] = {}  # tokens held at this moment by engines at which prompts wait
+        self._apart: dict[int, tuple[int, ...]] = {}
         self._known_bytes = 0
 
     @property
@@ -108,6 +120,8 @@ class Precise:
         self._asked, self._foretold, self._unsure = prompt, {}, {}
         if self._now:
             self._now = {}
+        if self._apart:
+            self._apart = {}
         if self._below:
             self._below, self._below_tokens = {}, {}
         chain, ends = prompt.chain, prompt.ends
@@ -140,6 +154,8 @@ class Precise:
                             self._below[engine] = host, max(0, store - host)
                             in_host, in_either = (max(0, more - count) * size for more in below[engine])
                             self._below_tokens[engine] = in_host, max(0, in_either - in_host)
+            for engine, ranks in self._known.apart(found.blocks, size).items():
+                self._apart[engine] = tuple(count * size for count in ranks)
             for engine, count in self._known.at_least(found.blocks, size).items():
                 self._unsure[engine] = count * size, size
         self._known_bytes = least
@@ -176,7 +192,7 @@ class Precise:
             pending = self._pending
             more = self._below_tokens.get(engine, (0, 0))
             pending[prompt.chain[-1], engine] = _Foretold(
-                *foretold, engine in self._foretold, more, self._now.get(engine)
+                *foretold, engine in self._foretold, more, self._now.get(engine), self._apart.get(engine, ())
             )
             if len(pending) > _MOST_PENDING:
                 pending.popitem(last=False)
@@ -194,12 +210,12 @@ class Precise:
             self.unlearned += 1
         elif cached_tokens is not None:
             # What was loaded from below counts as cached with most engines, and may be too long gone.
-            more = sum(foretold.below)
-            tokens = min(max(foretold.tokens, cached_tokens), foretold.tokens + more)
+            more, said = sum(foretold.below), foretold.nearest(cached_tokens)
+            tokens = min(max(said, cached_tokens), said + more)
             if more:
                 for tier, tokens_there in enumerate(foretold.below):
                     self.below_tokens[tier] += tokens_there
-                self.below_found += tokens - foretold.tokens
+                self.below_found += tokens - said
             was_believed = engine not in self.trust.distrusted
             if foretold.now is not None and foretold.is_all:
                 self.shares.told(engine, tokens, foretold.now, cached_tokens, foretold.size)

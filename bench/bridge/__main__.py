@@ -266,6 +266,8 @@ class Bench:
             figures.table(list(HEADS), rows),
             "foretold less cached, tokens:",
             distribution(self.told),
+            f"as judged: {accuracy.too_high} of {accuracy.answers} too high; off by"
+            f" {accuracy.error_tokens} tokens in all, of {accuracy.cached_tokens}",
             f"block size {block}; trusted: {accuracy.is_trusted}; lengths that differ: {accuracy.mismatched};"
             f" unknown prompts: {self.precise.unlearned}; links: {links}",
             f"lookup µs p50 {sorted(self.held_us)[len(self.held_us) // 2]:.0f}, most {max(self.held_us):.0f}",

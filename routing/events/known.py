@@ -17,6 +17,10 @@ class KnownBlocks(Protocol):
         """
         ...
 
+    def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
+        """Of engines in a match that have several ranks: how many leading blocks each of them holds."""
+        ...
+
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         """Leading blocks of this chain that engines hold which are not in a match: they may hold more."""
         ...

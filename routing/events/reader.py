@@ -20,12 +20,13 @@ OpenTable = Callable[[int], memoryview | None]
 class _Size:
     """The publishers whose blocks have one size."""
 
-    __slots__ = ("all", "engines", "holed")
+    __slots__ = ("all", "engines", "holed", "is_ranked")
 
     def __init__(self) -> None:
         self.all = 0
         self.holed = 0  # of these, those that hold blocks without all before them
         self.engines: dict[int, list[int]] = {}  # the bits of each engine's ranks
+        self.is_ranked = False  # one of them has several
 
 
 class Reader:
@@ -59,6 +60,19 @@ class Reader:
         for engine in self._empty:
             found[engine] = 0
         return found
+
+    def apart(self, blocks: Sequence[int], block_size: int) -> dict[int, tuple[int, ...]]:
+        """As `KnownBlocks.apart`."""
+        table = self._current()
+        size = self._exact.get(block_size)
+        if table is None or size is None or not self._alive or not size.is_ranked:
+            return {}
+        held = _held(table, blocks, size)
+        return {
+            engine: tuple(held.get(bit, 0) for bit in bits)
+            for engine, bits in size.engines.items()
+            if len(bits) > 1
+        }
 
     def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
         """As `KnownBlocks.at_least`."""
@@ -184,6 +198,7 @@ class Reader:
 
 def _add(size: _Size, rows: Sequence[Row]) -> None:
     """Rows of one engine."""
+    size.is_ranked = size.is_ranked or len(rows) > 1
     for row in rows:
         size.engines.setdefault(row.engine, []).append(row.number)
         size.all |= 1 << row.number

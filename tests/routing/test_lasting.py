@@ -39,6 +39,9 @@ class Cache:
     def match(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {ENGINE: self._engine.cache.reach(blocks)[0]}
 
+    def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
+        return {}
+
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
 

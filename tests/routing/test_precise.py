@@ -17,12 +17,18 @@ class Events:
     def __init__(self, **sizes: int) -> None:
         self.sizes = {int(name[1:]): size for name, size in sizes.items()}
         self.blocks: dict[int, set[int]] = {engine: set() for engine in self.sizes}
+        self.ranked = False  # two ranks, of which one holds nothing: what is said of them is their mean
 
     def store(self, engine: int, said: list[Said]) -> None:
         self.blocks[engine] |= set(blocks_of(tokens_of(said), self.sizes[engine]))
 
     def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
         return {}
+
+    def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
+        return {
+            engine: (0, 2 * count) for engine, count in self.match(blocks, block_size).items() if self.ranked
+        }
 
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
@@ -190,3 +196,39 @@ def test_another_template_is_learned_anew() -> None:
     precise.renew(3)
     assert precise.held(prompt_of(FIRST)) == {}
     assert precise.bridges[BLOCK].tail_tokens == 3
+
+
+def test_an_engine_of_several_ranks_is_judged_by_the_one_that_may_have_answered() -> None:
+    events = Events(e1=BLOCK)
+    events.ranked = True
+    precise = made(events)
+    learn(precise, FIRST)
+    events.store(1, FIRST)
+    precise.held(prompt_of(FIRST))
+    mean = precise.foretold(1)
+    assert mean is not None
+    for _ in range(200):
+        answered(precise, 0)
+        answered(precise, 2 * mean)
+    assert precise.accuracy.is_trusted and precise.accuracy.too_high == 0
+    assert precise.accuracy.error_tokens == 0
+    answered(precise, mean // 3)  # none of them holds so little
+    assert precise.accuracy.error_tokens < 0
+    for _ in range(100):
+        answered(precise, mean * 3 // 2)
+    assert not precise.accuracy.is_trusted
+
+
+def test_where_prompts_wait_no_rank_is_said_to_find_more_than_lasts() -> None:
+    events = Events(e1=BLOCK)
+    events.ranked = True
+    precise = made(events)
+    learn(precise, FIRST)
+    events.store(1, FIRST)
+    prompt = prompt_of(FIRST)
+    precise.held(prompt, {1: Lasting(prompt.ends[0], 10**6)})
+    lasts = precise.foretold(1)
+    assert lasts
+    precise.sent(prompt, 1)
+    precise.answered(prompt, 1, len(tokens_of(FIRST)), 10 * lasts)
+    assert precise.accuracy.predicted_tokens == lasts

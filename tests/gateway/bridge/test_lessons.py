@@ -29,6 +29,9 @@ class Events:
     def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
         return {}
 
+    def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
+        return {}
+
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
 

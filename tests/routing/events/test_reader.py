@@ -50,9 +50,12 @@ def test_an_engine_with_ranks_is_worth_their_mean() -> None:
     publisher(book, 7, chain, rank=0)
     second = publisher(book, 7, chain[:3], rank=1)
     reader = memory.reader()
-    assert reader.match(chain, 16) == {7: 6}
+    publisher(book, 8, chain)
+    assert reader.match(chain, 16) == {7: 6, 8: 10}
+    assert reader.apart(chain, 16) == {7: (10, 3)} and reader.apart(names(3), 32) == {}
     second.tell(State.DEGRADED, 16, 0, 3)
-    assert reader.match(chain, 16) == {} and reader.at_least(chain, 16) == {7: 6}
+    assert reader.match(chain, 16) == {8: 10} and reader.at_least(chain, 16) == {7: 6}
+    assert reader.apart(chain, 16) == {}
 
 
 @pytest.mark.parametrize("state", State)

@@ -70,6 +70,9 @@ def test_one_engine_that_lies_costs_the_others_nothing() -> None:
         def below(self, blocks: Sequence[int], block_size: int) -> Mapping[int, tuple[int, int]]:
             return {}
 
+        def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
+            return {}
+
         def at_least(self, blocks: Sequence[int], block_size: int) -> dict[int, int]:
             return {}
 
