@@ -1,4 +1,4 @@
-"""What is a checker?"""
+"""What is a checker?  The protocol that every way to check an answer keeps to."""
 
 from typing import Protocol
 
