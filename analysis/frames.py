@@ -45,15 +45,17 @@ class Frames:
     """The records of a file, in order, as (kind, body).
 
     What is no frame is skipped up to the next one and kept in `damage`; where no frame follows it is the torn
-    tail.  Once read to the end, `end` is where the last whole record ends.
+    tail.  `at` is where the last record begins, and once read to the end, `end` is where the last whole one
+    ends.  Reading begins at `begin`, where a record does or one ended.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: BinaryIO, begin: int = 0) -> None:
+        file.seek(begin)
         self._file = file
         self._buffer = b""
-        self._begin = 0  # of the buffer, in the file
+        self._begin = begin  # of the buffer, in the file
         self._at = 0  # in the buffer
-        self.end = 0
+        self.at = self.end = begin
         self.damage: list[Damage] = []
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
@@ -81,6 +83,7 @@ class Frames:
         record = self._buffer[begin : begin + length]
         if _checksum(record) != checksum:
             return None
+        self.at = self._begin + self._at
         self._at = begin + length
         self.end = self._begin + self._at
         return record

@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from analysis.aligned import Parting, partings
 from analysis.asked import Asked, read_asked
 from analysis.metrics._choose import every_metric
 from analysis.metrics._prefix import compared_tokens
 from analysis.readers._choose import reader_of
-from analysis.timing import timing
+from analysis.strip import strip_of
+from analysis.timing import gaps_ms, timing
 from analysis.transcript import Content, Transcript
 
 Latency = Literal["ttft", "itl", "tpot", "e2e"]
@@ -54,6 +56,7 @@ class AnswerMeasure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     forced: bool | None = None  # whether it decoded the tokens it was told to; None: it was told none
     arrival_tokens: float | None = None  # how many come at a time
     more_reasons: tuple[str | None, ...] = ()  # the finish reasons of the choices after the first
+    strip: bytes = b""  # when its tokens came (analysis.strip)
 
     def latency_ms(self, latency: Latency) -> float | None:
         """One of the four, by its name."""
@@ -71,6 +74,7 @@ class PairRecord(msgspec.Struct, frozen=True, array_like=True):
     `outputs` holds, for each arm compared with the control's twin 0, the scores of the metrics that had
     something to compare. In the calibration that is the control's twin 1, named "control": the floor.
     `compared_tokens`: for each of them, how many tokens of a choice could have been the first to differ.
+    `partings`: for each of them, where its choices part from the control's.
     `mark`: why the pair is kept and not judged (warm_up, drain). `duplicate`: which copy of its request,
     where each is sent more than once. `production_sent_ns`: when production was asked. `block`: where arms
     take turns, the two slots it is of; `shifts`: by how many ns an arm's slot was later than the control's.
@@ -92,6 +96,7 @@ class PairRecord(msgspec.Struct, frozen=True, array_like=True):
     block: int | None = None
     shifts: dict[str, int] = {}
     compared_tokens: dict[str, float] = {}
+    partings: dict[str, tuple[Parting, ...]] = {}
 
     def answer(self, arm: str, twin: int = 0) -> AnswerMeasure | None:
         """The answer of one arm, None if the pair has none."""
@@ -127,6 +132,7 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         compared_tokens={
             arm: n for arm, both in compared.items() if (n := compared_tokens(*both)) is not None
         },
+        partings={arm: partings(*both) for arm, both in compared.items()},
     )
 
 
@@ -173,6 +179,7 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
         forced=answer.get("forced"),
         arrival_tokens=clock.arrival_tokens,
         more_reasons=tuple(reasons[1:]),
+        strip=strip_of(gaps_ms(transcript)),
     )
 
 

@@ -1,6 +1,6 @@
 """Under which conditions did the arms run, in lines of text?  Load, GPUs, forced tokens, unjudged pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Json = Mapping[str, Any]
@@ -106,3 +106,12 @@ def marked_lines(ranking: Json) -> list[str]:
 def change(ratio: float | None) -> str:
     """A ratio as a change in per cent: 0.75 is -25.0 %; – when unknown."""
     return "–" if ratio is None else f"{(ratio - 1) * 100:+.1f} %"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Cells under one another; the last column as long as it is."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
+        for row in rows
+    ]

@@ -2,8 +2,8 @@
 
 The first record is `experiment`: format, epoch, spec, and the names of the values of a pair.  Then come
 `pair` (measures, no text), `calibrated`, `load`, `gpu`, `unforced`, `golden` and `books`.  What a kill or a
-power cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts it off.  A damaged
-record in between is left out, and said to be.
+power cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts it off.  A record
+in between that is damaged is left out, and said to be.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ import msgspec
 
 from analysis.frames import MARK, Damage, Frames, framed
 from analysis.measure import PairRecord
-from analysis.packed import NAMES, packed, reader_of
+from analysis.packed import NAMES, Names, Read, packed, reader_of
 from analysis.spec import ExperimentSpec
 
 FORMAT = 2
@@ -57,7 +57,7 @@ class LogReader:
         self._frames = Frames(self._file)
         self.size = os.fstat(self._file.fileno()).st_size
         try:
-            self.header, self._read_pair = self._read_header()
+            self.header, self.names, self._read_pair = self._read_header()
         except LogError:
             self._file.close()
             raise
@@ -95,7 +95,7 @@ class LogReader:
         finally:
             self._file.close()
 
-    def _read_header(self) -> tuple[Header, Any]:
+    def _read_header(self) -> tuple[Header, Names, Read]:
         foreign = f"{self._path} is not a Shadowlane log: give the {NAME} in <state_dir>/<experiment>/"
         first = self._frames.take()
         if first is None or self._frames.damage:
@@ -111,7 +111,7 @@ class LogReader:
             raise LogError(self._other_format(values["format"]))
         try:
             header = Header(int(values["epoch"]), _spec(values["spec"]))
-            return header, reader_of(values["names"])
+            return header, values["names"], reader_of(values["names"])
         except (KeyError, TypeError, ValueError) as error:
             raise LogError(
                 f"{self._path} has an experiment this Shadowlane does not know: {error}"

@@ -172,6 +172,24 @@ def _rank(given: argparse.Namespace) -> int:
         return _say(f"shadowlane rank: {error}", _WRONG)
 
 
+def _diff(given: argparse.Namespace) -> int:
+    from gateway.diff import diff
+    from gateway.report import UnreadableError
+
+    try:
+        return diff(
+            given.log,
+            given.pair,
+            state_dir=_state_dir(given),
+            by=given.by,
+            candidate=given.candidate,
+            limit=given.limit,
+            as_json=given.json,
+        )
+    except UnreadableError as error:
+        return _say(f"shadowlane diff: {error}", _FAILED)
+
+
 def _state_dir(given: argparse.Namespace) -> Path:
     return Path(given.state_dir or os.environ.get("SHADOWLANE_STATE_DIR") or "shadowlane-state")
 
@@ -292,6 +310,7 @@ _COMMANDS = {
     "check": _check,
     "report": _report,
     "rank": _rank,
+    "diff": _diff,
     "demo": _demo,
     "top": _top,
     "experiment": _experiment,

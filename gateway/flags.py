@@ -58,6 +58,14 @@ its score.  It is met where the whole interval lies beyond the bound.
 Exit status 0: no condition is met.  3: one is.  4: none is, and of one it cannot be said yet (0 with
 --unknown-passes).  1: the log cannot be read.  2: a flag is wrong.
 """
+_DIFF = """\
+Look at single pairs.  Without a pair: those that differ most.  With one: its arms under one another, where
+their texts part (positions and lengths: no text is kept), and when their tokens came.
+
+  shadowlane diff fp8-kv
+  shadowlane diff fp8-kv --by ttft --candidate fp8 --limit 20
+  shadowlane diff fp8-kv 3f0c9b1e
+"""
 _DEMO = """\
 See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.
 
@@ -115,6 +123,7 @@ def parser() -> argparse.ArgumentParser:
     _configured(_command(commands, "check", "validate a configuration and ask its engines", _CHECK))
     _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
     _rank(_command(commands, "rank", "say which candidate should run; a gate for CI", _RANK))
+    _diff(_command(commands, "diff", "look at single pairs", _DIFF))
     _demo(_command(commands, "demo", "see it work without a GPU", _DEMO))
     top = _command(commands, "top", "watch the rankings in the terminal", _TOP)
     top.add_argument("experiment", nargs="?", help="only this one (all)")
@@ -210,6 +219,22 @@ def _rank(command: argparse.ArgumentParser) -> None:
     )
     command.set_defaults(form="text")
     add("--html", metavar="OUT", help="write one self-contained page")
+    add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _diff(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name")
+    add("pair", metavar="PAIR", nargs="?", help="one pair's id (those that differ most)")
+    add(
+        "--by",
+        choices=("differs", "ttft", "tpot", "e2e"),
+        default="differs",
+        help="what is large (%(default)s)",
+    )
+    add("--candidate", metavar="NAME", help="of this candidate alone")
+    add("--limit", metavar="N", type=int, default=10, help="how many (%(default)s)")
+    add("--json", action="store_true", help="print JSON")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
 
 

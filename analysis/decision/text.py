@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.report_lines import change
+from analysis.report_lines import change, columns
 from analysis.stats.sequence import FEWEST_UNITS
 
 Json = Mapping[str, Any]
@@ -132,12 +132,3 @@ def _conditions(found: Json) -> list[list[str]]:
         note = f"  [{one['note']}]" if one["note"] else ""
         rows.append([one["condition"], one["candidate"], one["answer"].upper(), f"{one['found']}{note}"])
     return rows
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Cells under one another; the last column as long as it is."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]) - 1)]
-    return [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
-        for row in rows
-    ]

@@ -1,0 +1,126 @@
+"""The index: what the log has, however often it is asked, lost or left behind; never more than the log."""
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace as changed
+
+from analysis.index import BY, Index
+from analysis.measure import PairRecord
+from analysis.store import Header, LogError, LogWriter
+from tests.analysis.trials import SPEC, records
+
+RECORDS = [
+    changed(record, outputs={arm: {"first_divergence": n / 1000} for arm in record.outputs})
+    for n, record in enumerate(records(60))
+]
+
+
+def write(path: Path, taken: list[PairRecord], epoch: int = 1, keep_bytes: int = 0) -> None:
+    writer = LogWriter(path, Header(epoch, SPEC))
+    writer.open(keep_bytes)
+    for record in taken:
+        writer.append("pair", record)
+        writer.append("load", {"span_s": 5.0})
+    writer.close()
+
+
+def index_of(path: Path) -> Index:
+    index = Index(path)
+    index.catch_up()
+    return index
+
+
+@pytest.mark.parametrize("by", BY)
+def test_the_largest_come_first_of_all_candidates_or_one(tmp_path: Path, by: str) -> None:
+    write(tmp_path / "log.msgpack", RECORDS)
+    index = index_of(tmp_path / "log.msgpack")
+    found = index.most(by, 7)  # type: ignore[arg-type]
+    figures = [getattr(one, by) for one in found]
+    assert len(found) == 7 and figures == sorted(figures, reverse=True)
+    assert {one.candidate for one in index.most(by, 7, "quick")} == {"quick"}  # type: ignore[arg-type]
+    assert all(one.phase == "live" for one in found)  # the calibration compares nothing
+    index.close()
+
+
+def test_every_pair_is_found_as_the_log_has_it(tmp_path: Path) -> None:
+    write(tmp_path / "log.msgpack", RECORDS)
+    index = index_of(tmp_path / "log.msgpack")
+    assert [index.pair(record.id) for record in RECORDS] == RECORDS
+    assert index.pair("nobody") is None
+    index.close()
+
+
+def test_what_is_appended_is_taken_in_once_whoever_looks(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS[:210])
+    first, second = index_of(path), index_of(path)
+    write(path, RECORDS[210:], keep_bytes=path.stat().st_size)
+    first.catch_up()
+    second.catch_up()
+    for index in (first, second):
+        assert len(index.most("differs", 1000, "quick")) == 60
+        assert index.pair(RECORDS[-1].id) == RECORDS[-1]
+        index.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"no database", None])
+def test_an_index_that_is_lost_or_damaged_is_made_anew(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    index_of(path).close()
+    (place,) = tmp_path.glob("*.sqlite")
+    place.unlink() if content is None else place.write_bytes(content)
+    index = index_of(path)
+    assert len(index.most("differs", 1000, "quick")) == 60
+    index.close()
+
+
+def test_another_log_in_its_place_has_another_index(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    index_of(path).close()
+    path.unlink()
+    write(path, RECORDS[:205], epoch=2)
+    index = index_of(path)
+    assert len(index.most("differs", 1000, "quick")) == 4 and index.pair(RECORDS[-1].id) is None
+    index.close()
+
+
+def test_where_nothing_can_be_written_it_is_made_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    (tmp_path / "log.index.sqlite").mkdir()
+    index = index_of(path)
+    assert len(index.most("differs", 1000, "quick")) == 60
+    index.close()
+
+
+def test_a_damaged_log_is_indexed_without_what_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    whole = bytearray(path.read_bytes())
+    for at in Random(3).sample(range(3000, len(whole)), 5):
+        whole[at] ^= 0xFF
+    path.write_bytes(whole)
+    index = index_of(path)
+    known = [record for record in RECORDS if index.pair(record.id) is not None]
+    assert len(RECORDS) - 5 <= len(known) < len(RECORDS)
+    assert all(index.pair(record.id) == record for record in known)
+    index.close()
+
+
+def test_what_is_no_log_has_no_index(tmp_path: Path) -> None:
+    (tmp_path / "log.msgpack").write_bytes(b"hello")
+    with pytest.raises(LogError, match="not a Shadowlane log"):
+        Index(tmp_path / "log.msgpack")
+
+
+def test_pairs_that_are_marked_are_no_worst_pairs(tmp_path: Path) -> None:
+    write(tmp_path / "log.msgpack", [*RECORDS[:-1], changed(RECORDS[-1], mark="warm_up")])
+    index = index_of(tmp_path / "log.msgpack")
+    assert RECORDS[-1].id not in {one.id for one in index.most("differs", 1000)}
+    assert replace(index.spec) == SPEC
+    index.close()
