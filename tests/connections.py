@@ -31,6 +31,15 @@ async def listening(
 
 
 @contextmanager
+def unheard() -> Iterator[int]:
+    """A port on which nobody listens and that nobody else is given; who is told it may listen."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@contextmanager
 def until_left(writer: asyncio.StreamWriter) -> Iterator[None]:
     """What is done with a connection until the other side ends it.
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from collections import Counter
 from itertools import product
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.connections import unheard
 from tests.failures.support import PATH, ask_each, at_once, last_counts, number, numbered, reset, told
 from tests.support import (
     FINISH,
@@ -196,17 +196,19 @@ def test_h10_retry_before_the_first_event_gives_one_beginning(way: str) -> None:
 
 def test_h10_retry_when_nobody_listens_at_the_first_engine() -> None:
     async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            gone = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        serving = Engine(streams(TOKEN, FINISH))
-        await serving.start()
-        specs = EngineSpec(0, gone, kind="vllm"), EngineSpec(1, serving.url, kind="vllm")
-        fleets = [FleetSpec(None, (), True, specs, "round_robin")]
-        async with running(serving, fleets=fleets) as gateway, told(gateway.run_dir) as heard:
-            for _ in range(6):
-                got = await ask(gateway.port, post())
-                assert got.status == 200 and got.text.count(b"tok") == 1
-            assert (await last_counts(gateway, heard)).get("retried", 0) > 0
+        with unheard() as port:
+            serving = Engine(streams(TOKEN, FINISH))
+            await serving.start()
+            specs = (
+                EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm"),
+                EngineSpec(1, serving.url, kind="vllm"),
+            )
+            fleets = [FleetSpec(None, (), True, specs, "round_robin")]
+            async with running(serving, fleets=fleets) as gateway, told(gateway.run_dir) as heard:
+                for _ in range(6):
+                    got = await ask(gateway.port, post())
+                    assert got.status == 200 and got.text.count(b"tok") == 1
+                assert (await last_counts(gateway, heard)).get("retried", 0) > 0
 
     run(test())
 

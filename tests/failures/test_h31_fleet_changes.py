@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import os
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 
 from gateway.fleet import Engine as Known
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from tests.connections import unheard
 from tests.gateway.whole import begin, with_engines
 from tests.support import (
     FINISH,
@@ -125,8 +125,7 @@ def test_an_engine_taken_out_has_a_bounded_time_and_its_streams_then_end_visibly
 def test_an_engine_that_is_added_is_used_only_after_it_was_heard_and_then_within_five_seconds() -> None:
     async def test(stack: AsyncExitStack) -> None:
         first = Engine(streams(TOKEN, FINISH))
-        with socket.create_server(("127.0.0.1", 0)) as held:
-            port = held.getsockname()[1]
+        port = stack.enter_context(unheard())
         late = Engine(streams(TOKEN, FINISH), port=port)
         async with running(first, policy="round_robin") as gateway:
             assert await gateway.renew(fleets=fleet((0, first), (1, late), policy="round_robin")) is None

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import socket
 from typing import Any
 
 import pytest
 
 from gateway.spec import EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
 from tests.admission.staging import spec
+from tests.connections import unheard
 from tests.failures.support import NOT_STREAMED, PATH, at_once
 from tests.support import (
     CHAT,
@@ -82,9 +82,7 @@ def test_h32_retry_after_lost_never_what_an_engine_says_arrives_as_it_is(engines
     run(test())
 
 
-async def nobody() -> FleetSpec:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def nobody(port: int) -> FleetSpec:
     return FleetSpec(None, (), True, (EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm"),), "least_load")
 
 
@@ -93,18 +91,19 @@ def test_h32_retry_after_lost_never_when_no_engine_is_there(body: bytes) -> None
     """Each 503 of the gateway's own says when to come again; also to what is no POST, and to its health."""
 
     async def test() -> None:
-        async with running(fleets=[await nobody()], limits=LimitsSpec(read_bytes=5_000)) as gateway:
-            get = b"GET /v1/x HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
-            seen: list[int] = []
-            for _ in range(12):
-                for request in (post(body), get):
-                    got = await ask(gateway.port, request)
-                    seen.append(got.status)
-                    if got.status == 503:
-                        expects(got)
-            assert set(seen) <= {502, 503} and seen[-1] == 503
-            health = await ask(gateway.port, get.replace(b"/v1/x", b"/health"))
-            assert health.status == 503 and int(health.header("retry-after")[0]) >= 1
+        with unheard() as port:
+            async with running(fleets=[nobody(port)], limits=LimitsSpec(read_bytes=5_000)) as gateway:
+                get = b"GET /v1/x HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
+                seen: list[int] = []
+                for _ in range(12):
+                    for request in (post(body), get):
+                        got = await ask(gateway.port, request)
+                        seen.append(got.status)
+                        if got.status == 503:
+                            expects(got)
+                assert set(seen) <= {502, 503} and seen[-1] == 503
+                health = await ask(gateway.port, get.replace(b"/v1/x", b"/health"))
+                assert health.status == 503 and int(health.header("retry-after")[0]) >= 1
 
     run(test())
 

@@ -1,7 +1,6 @@
 """Requests that are sent again after a while: when and how often; whatever ends the wait leaves nothing."""
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from time import monotonic_ns
@@ -9,6 +8,7 @@ from time import monotonic_ns
 import pytest
 
 from gateway.spec import LimitsSpec
+from tests.connections import unheard
 from tests.failures.support import at_once, last_counts, told
 from tests.support import (
     CHAT,
@@ -311,15 +311,12 @@ def test_the_time_of_sending_is_that_of_a_connected_socket() -> None:
                 await until(lambda kept=kept: kept.ending is not None)  # type: ignore[misc]
                 assert before_ns < exchange.written_ns < monotonic_ns()
             pool.close()
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
-            pool, kept = (
-                Pool(Origin.parse(f"http://127.0.0.1:{port}"), loop=asyncio.get_running_loop()),
-                Kept(),
-            )
-            exchange = pool.send(request, kept)
-            await until(lambda: kept.ending is Ending.REFUSED)
-            assert exchange.written_ns == 0
-            pool.close()
+            with unheard() as port:
+                kept = Kept()
+                pool = Pool(Origin.parse(f"http://127.0.0.1:{port}"), loop=asyncio.get_running_loop())
+                exchange = pool.send(request, kept)
+                await until(lambda: kept.ending is Ending.REFUSED)
+                assert exchange.written_ns == 0
+                pool.close()
 
     run(test())

@@ -15,7 +15,7 @@ from config.load import load
 from config.schema import Config
 from gateway.check import check
 from gateway.probe import Place, ask_all
-from tests.connections import listening
+from tests.connections import listening, unheard
 
 FIXTURES = Path(__file__).parent / "fixtures"
 Answers = Mapping[str, tuple[int, str]]
@@ -63,12 +63,6 @@ def checked(
     return asyncio.run(run())
 
 
-def closed_port() -> str:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-
 def test_each_engine_is_described_and_all_reachable_is_success() -> None:
     engines = {name: (recorded(name), None) for name in ("vllm", "sglang", "llamacpp")}
     status, text = checked(
@@ -93,8 +87,9 @@ def test_each_engine_is_described_and_all_reachable_is_success() -> None:
 
 
 def test_an_engine_that_is_not_there_is_failure_with_the_reason() -> None:
-    url = closed_port()
-    status, text = checked({}, lambda _urls: {"fleets": [{"engines": [url]}]})
+    with unheard() as port:
+        url = f"http://127.0.0.1:{port}"
+        status, text = checked({}, lambda _urls: {"fleets": [{"engines": [url]}]})
     assert status == 1
     assert "not reachable: connection refused" in text
 

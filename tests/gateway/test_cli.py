@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from gateway.listen import listen, shown
+from tests.connections import unheard
 from tests.gateway.programs import REPOSITORY, Program, program, shadowlane
 
 
@@ -27,13 +28,6 @@ def said_by(*argv: str, env: dict[str, str] | None = None, stdin: str = "") -> t
         shadowlane(*argv), env=environment, input=stdin, capture_output=True, text=True, timeout=60
     )
     return done.returncode, done.stdout, done.stderr
-
-
-def closed_url() -> str:
-    """A URL on which nothing listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 def test_help_names_every_command_and_imports_nothing_heavy() -> None:
@@ -144,7 +138,8 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, flag: str) -> 
 
 
 def test_check_of_an_engine_that_is_not_there_fails_and_says_so() -> None:
-    status, out, err = said_by("check", "--engine", closed_url())
+    with unheard() as port:
+        status, out, err = said_by("check", "--engine", f"http://127.0.0.1:{port}")
     assert (status, err) == (1, "")
     assert "not reachable: connection refused" in out
 
@@ -232,10 +227,11 @@ def test_two_workers_share_one_address_and_outlive_one_death(tmp_path: Path) -> 
 
 
 def test_a_second_run_on_the_same_experiments_is_refused(tmp_path: Path) -> None:
-    arms = ["--control", closed_url(), "--candidate", f"x={closed_url()}"]
-    with serving(tmp_path, *arms):
-        status, _, err = said_by(
-            "serve", "--engine", "http://a:1", "--state-dir", str(tmp_path / "state"), *arms,
-            "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
-        )  # fmt: skip
+    with unheard() as one, unheard() as other:
+        arms = ["--control", f"http://127.0.0.1:{one}", "--candidate", f"x=http://127.0.0.1:{other}"]
+        with serving(tmp_path, *arms):
+            status, _, err = said_by(
+                "serve", "--engine", "http://a:1", "--state-dir", str(tmp_path / "state"), *arms,
+                "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+            )  # fmt: skip
     assert (status, "another shadowlane" in err, len(err.splitlines())) == (1, True, 1)

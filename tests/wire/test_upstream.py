@@ -1,14 +1,13 @@
 """The pool over real sockets: what is reused, what is given up, and that every exchange ends."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from tests.connections import listening
+from tests.connections import listening, unheard
 from tests.support import until
 from tests.support_shared import run
 from wire.exchange import Ending
@@ -199,10 +198,9 @@ def test_a_cancelled_exchange_closes_its_connection() -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}", "unix:/nowhere/at.all", "http://a..b:80"])
 def test_where_nobody_listens_or_no_name_can_be_asked_for_it_is_refused(url: str) -> None:
     async def test() -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
-        pool = Pool(Origin.parse(url.format(port=port)), loop=asyncio.get_running_loop())
-        assert await asked(pool) == (Ending.REFUSED, b"") and pool.open == 0
+        with unheard() as port:
+            pool = Pool(Origin.parse(url.format(port=port)), loop=asyncio.get_running_loop())
+            assert await asked(pool) == (Ending.REFUSED, b"") and pool.open == 0
 
     run(test())
 

@@ -11,6 +11,7 @@ import pytest
 
 from emulator.server import Running
 from routing.events.board import State
+from tests.connections import unheard
 from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, neighbours, run, scripted, until
 from tests.routing.events.memory import CLEARED, payload, removed, stored
 
@@ -293,16 +294,9 @@ def test_a_flood_at_one_keeps_no_other_from_being_heard(tmp_path: Path) -> None:
 
 def test_engines_that_connect_to_publish_are_told_apart_by_their_topic(tmp_path: Path) -> None:
     async def test(stack: AsyncExitStack) -> None:
-        import socket
-
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port, *port_of = (stack.enter_context(unheard()) for _ in range(3))
         bind, to = f"tcp://*:{port}", f"tcp://127.0.0.1:{port}"
         params = replace(FAST, kv_events_to=to)
-        port_of = []
-        for _ in range(2):
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port_of.append(free.getsockname()[1])
         urls = [f"http://127.0.0.1:{port}" for port in port_of]
         async with feeding(tmp_path, *(engine(url, id, bind=bind) for id, url in enumerate(urls))) as fed:
             engines = [
