@@ -1,13 +1,13 @@
 """What the operator may write of an engine that Shadowlane starts itself, and of the GPUs it runs on."""
 
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from config.strict import Count, Seconds, Strict, expected, number
+from config.words import command, words
 
 PLACEHOLDERS = ("port", "host", "gpus", "name", "model")
 _PLACED = re.compile(r"\{port\}")
@@ -22,21 +22,10 @@ def _gpu(value: object) -> object:
     return text
 
 
-def _words(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return tuple(shlex.split(value))
-    except ValueError:
-        raise expected("a command whose quotes are closed") from None
-
-
 def _command(value: tuple[str, ...]) -> tuple[str, ...]:
     if not value or not value[0]:
         raise expected("a command: a text that is split as a shell splits it, or a list of words")
-    if any("\0" in word for word in value):
-        raise expected("a command without a NUL character")
-    return value
+    return command(value)
 
 
 def _environment(value: dict[str, str]) -> dict[str, str]:
@@ -71,7 +60,7 @@ EnvText = Annotated[str, BeforeValidator(lambda value: str(value) if type(value)
 class Launch(Strict):
     """An engine that is started for an experiment, and ended with it. A text stands for its command alone."""
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_command)] = Field(
+    command: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(_command)] = Field(
         description="What starts it, with {port}, {host}, {gpus} (how many), {name} and {model} filled in; no"
         " shell reads it."
     )

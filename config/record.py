@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from config.strict import Bytes, Count, Strict, expected, number
+from config.words import command, words
 
 _YEAR_S = 366 * 86_400
 
@@ -34,8 +35,17 @@ class Record(Strict):
         default=False,
         description="Also write requests and answers; else there are hashes, lengths and instants only.",
     )
+    text_keep_s: Long = Field(
+        default=30 * 86_400.0,
+        description="How long after a file's last line its text is kept; the figures stay.",
+    )
     redact: tuple[Pattern, ...] = Field(
         default=(), description="Regular expressions; what they match in text is replaced by [redacted]."
+    )
+    redact_command: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(command)] = Field(
+        default=(),
+        description="A command that gets each text after that, as a line of JSON, and answers with a line of"
+        " what may be written; no shell reads it.",
     )
     block_tokens: Annotated[Count, Field(ge=1, le=65_536)] = Field(
         default=64, description="Tokens that one of hash_ids stands for; other tools expect 512 unless told."
@@ -45,6 +55,5 @@ class Record(Strict):
     file_s: Long = Field(default=3600.0, description="Or at this age.")
     keep_bytes: Bytes = Field(default=10 << 30, description="What older files may take; the oldest go first.")
     keep_s: Long | None = Field(
-        default=None,
-        description="How long a file is kept after its last line; left out: for ever, and 30 days with text.",
+        default=None, description="How long a file is kept after its last line; left out: for ever."
     )

@@ -1,27 +1,12 @@
 """What the operator may write of arms that take turns on one spare engine, and of what is replayed there."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from config.strict import Count, Seconds, Strict, expected, number
-
-
-def _words(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return tuple(shlex.split(value))
-    except ValueError:
-        raise expected("a command whose quotes are closed") from None
-
-
-def _command(value: tuple[str, ...]) -> tuple[str, ...]:
-    if any("\0" in word for word in value):
-        raise expected("a command without a NUL character")
-    return value
+from config.strict import Count, Seconds, Strict, number
+from config.words import command, words
 
 
 class Turns(Strict):
@@ -30,7 +15,7 @@ class Turns(Strict):
     slot_s: Seconds = Field(
         default=600.0, description="Seconds of traffic in a slot; a block is two of them."
     )
-    switch: Annotated[tuple[str, ...], BeforeValidator(_words), AfterValidator(_command)] = Field(
+    switch: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(command)] = Field(
         default=(),
         description="A command that makes an arm's engine the one that runs, with {arm} and {url} filled in;"
         " no shell reads it. Left out, each arm's engine is there when its slot begins.",

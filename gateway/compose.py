@@ -37,7 +37,6 @@ from wire.tls import ClientTls, ServerTls
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
 _KEY_BYTES = 32
 _SALT_BYTES = 16
-_TEXT_KEPT_S = 30 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,13 +288,15 @@ def _recording(config: Config, to: Path, secret: bytes, run_dir: str) -> RecordS
         to=_file(to),
         key=_derived(secret, "recording", _KEY_BYTES),
         text=said.text,
+        text_keep_s=said.text_keep_s,
         redact=said.redact,
+        redact_command=said.redact_command,
         block_tokens=said.block_tokens,
         packing=said.compress,
         file_bytes=said.file_bytes,
         file_s=said.file_s,
         keep_bytes=said.keep_bytes,
-        keep_s=_TEXT_KEPT_S if said.keep_s is None and said.text else said.keep_s,
+        keep_s=said.keep_s,
         copy_bytes=config.mirror.copy_bytes,
         lane_bytes=config.mirror.lane_bytes,
     )

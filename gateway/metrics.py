@@ -117,6 +117,7 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "recorded": ("Requests written to the recording.", ()),
     "recorded_bytes": ("Bytes of recordings written.", ()),
     "recording_dropped": ("Requests that are missing in the recording, by reason.", ("reason",)),
+    "recording_text_removed": ("Recorded requests whose text is not there, by reason.", ("reason",)),
     "recording_files_removed": ("Files of recordings removed for their age or size.", ()),
     "lock_missed": ("Times the limits' lock was not had in time, and done without.", ()),
 }
@@ -139,7 +140,6 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
         "livemostrecent",
     ),
     "kv_blocks": ("KV blocks that a publisher is known to hold.", ("engine", "rank"), "livemostrecent"),
-    "kv_lag_seconds": ("How old its last message was when it came.", ("engine", "rank"), "livemostrecent"),
     "kv_blocks_below": (
         "KV blocks of a publisher that can be found in a lower tier or above.",
         ("engine", "rank", "tier"),
@@ -155,6 +155,7 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
         ("engine", "tier"),
         "livemostrecent",
     ),
+    "kv_lag_seconds": ("How old its last message was when it came.", ("engine", "rank"), "livemostrecent"),
     "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
 _TTFT_S = (
@@ -261,8 +262,8 @@ class WorkerMetrics:
             "kind": frozenset(kinds),
             "state": frozenset(state.value for state in State),
             "rank": frozenset(map(str, range(64))),
-            "trust": frozenset(trust.name for trust in Trust),
             "tier": frozenset(TIERS),
+            "trust": frozenset(trust.name for trust in Trust),
             "what": frozenset((*_OF_EVENTS, *OF_SCHOOL)),
             "bound": frozenset(BOUNDS),
         }

@@ -155,8 +155,8 @@ def run_recording(spec_json: bytes, setting: Setting) -> int:
 
     spec = from_json(spec_json)
 
-    async def serve(stop: asyncio.Event, log: Any, _line: Line) -> None:
-        await serve_recording(spec, stop, log)
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
+        await serve_recording(spec, stop, log, line.changes(from_json))
 
     return _live("recording", serve, setting)
 

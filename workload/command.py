@@ -30,7 +30,20 @@ Traffic as a model, traffic from a model, and how much of it a server bears.
   shadowlane workload generate traffic.json --scenario flash --seconds 600 --out flash.jsonl
   shadowlane workload compare recordings flash.jsonl
   shadowlane workload export recordings --out plain.jsonl
+  shadowlane workload forget recordings --id 5b1c0a5e
   shadowlane workload sweep --to http://10.0.1.1:8000 --model llama --concurrency 1,2,4,8,16 --slo-ttft-ms 500
+"""
+_FORGET = """\
+Take requests out of recordings again, by their ids (x-request-id): their rows are gone, and of later turns of
+their conversations, which repeat what was said, the text is.  Or take all text out and leave the figures.
+
+  shadowlane workload forget recordings --id 5b1c0a5e --id 77f0c2d1
+  shadowlane workload forget recordings --text --days 7
+
+Files that a running `shadowlane record` writes are left to it: it is told, does it, and this waits for it.
+Disk space is freed, not overwritten.
+
+Exit status 0: done.  1: who records has not done it yet; it will.  2: a file or what was typed is wrong.
 """
 _GENERATE = """\
 Make traffic of a model, or of a recording's own conversations, by a scenario:
@@ -120,7 +133,7 @@ def sends_to(made: argparse.ArgumentParser, *, rows: bool = True) -> None:
 
 
 def _workload(commands: Any) -> None:
-    from workload import modelling
+    from workload import forgetting, modelling
     from workload.scenario import SCENARIOS
 
     def planned(made: argparse.ArgumentParser) -> None:
@@ -164,6 +177,14 @@ def _workload(commands: Any) -> None:
     made.add_argument("--out", type=Path, required=True, metavar="OUT")
     made.add_argument("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for")
     made.set_defaults(run=modelling.run_export)
+
+    made = command(commands, "forget", _FORGET)
+    made.add_argument("file", nargs="+", type=Path, metavar="FILE", help="files, or folders of recordings")
+    made.add_argument("--id", action="append", default=[], metavar="ID", help="a request's id; repeatable")
+    made.add_argument("--text", action="store_true", help="forget all text, of every request")
+    made.add_argument("--days", type=float, metavar="D", help="with --text: of files older than so many days")
+    made.add_argument("--wait", type=float, default=60.0, metavar="S", help="for who records (%(default)s)")
+    made.set_defaults(run=forgetting.run)
 
     made = command(commands, "sweep", "Rising load of fixed lengths, and the most of it that keeps an SLO.")
     sends_to(made, rows=False)

@@ -46,7 +46,7 @@ def read(
 
     `most_bytes` bounds the lines that are read, once unpacked.
     """
-    files = [file for path in paths for file in _files(path)]
+    files = [file for path in paths for file in files_of(path)]
     if not files:
         raise TraceError(f"{', '.join(map(str, paths))}: no file of traffic here")
     try:
@@ -73,7 +73,8 @@ def spread(rows: Iterable[Row]) -> list[Row]:
     return made
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
+    """A file, or all files of rows in a folder.  Raises TraceError."""
     if path.is_dir():
         return sorted(file for file in path.iterdir() if _LINES.fullmatch(file.name))
     if not path.exists():

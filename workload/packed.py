@@ -5,6 +5,7 @@ where the file just stops.  `zstd -dc` and `gzip -dc` read such a file too, and 
 missing.
 """
 
+import fcntl
 import os
 import sys
 import zlib
@@ -69,13 +70,17 @@ _PACKERS: dict[Packing, type[_Packer]] = {"zstd": _Zstd, "gzip": _Gzip, "none": 
 
 
 class Lines:
-    """A new file that lines are added to; for this user only.  Raises OSError where there is no room."""
+    """A new file that lines are added to; for this user only.  Raises OSError where there is no room.
+
+    It is locked (flock) until it is closed, so that nobody writes it anew meanwhile.
+    """
 
     def __init__(self, path: Path, packing: Packing) -> None:
         self.path = path
         self.size = 0
         self._packer = _PACKERS[packing]()
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
 
     def add(self, line: bytes) -> None:
         """Write a whole line.  After an OSError this file takes no more: it is to be closed as it is."""

@@ -6,9 +6,11 @@ go to a function that may refuse.
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import blake2b
 from statistics import median
+from typing import TypeVar
 
 from analysis.readers._choose import reader_of
 from analysis.timing import timing
@@ -24,7 +26,10 @@ UNREADABLE = "unreadable"
 MEMORY = "memory"
 NO_ANSWER = "no_answer"
 DISK = "disk"
+FORGOTTEN = "forgotten"
 _SAME_ID = "same_id"
+
+K = TypeVar("K")
 
 _FIRST_GUESS = 4.0  # bytes a token
 _ENOUGH = 16  # answers that tell how many bytes a token takes
@@ -69,7 +74,8 @@ class Clerk:
 
     `began_ns` is the recording's beginning, on the clock of the frames.  `write(line)` gives None, or the
     reason why it could not.  `ratios` are the bytes a token of each model took, of an earlier run of the same
-    recording; what is learned is added.
+    recording; what is learned is added.  `scrub(row, then)` calls `then` with what of a row with text may be
+    written.
     """
 
     def __init__(
@@ -78,10 +84,16 @@ class Clerk:
         began_ns: int,
         write: Callable[[bytes], str | None],
         ratios: dict[str, float] | None = None,
+        *,
+        scrub: Callable[[Row, Callable[[Row], None]], None] | None = None,
     ) -> None:
         self._spec = spec
         self._began_ns = began_ns
         self._write = write
+        self._scrub = scrub
+        self._scrubbing = 0
+        self._forgotten: OrderedDict[str, None] = OrderedDict()  # ids of requests
+        self._wordless: OrderedDict[int, None] = OrderedDict()  # conversations whose text is not to be kept
         self._redaction = Redaction(spec.redact)
         self._open: OrderedDict[str, Awaited] = OrderedDict()
         self._held_bytes = 0
@@ -96,7 +108,7 @@ class Clerk:
     @property
     def open(self) -> int:
         """Requests whose rows are not written yet."""
-        return len(self._open) + len(self._unsized)
+        return len(self._open) + len(self._unsized) + self._scrubbing
 
     def took(self, frame: Copy | Served | Missed, now_ns: int) -> None:
         """One frame of the lane."""
@@ -120,6 +132,20 @@ class Clerk:
         if self._unsized and now_ns - self._unsized_ns >= _WAIT_NS:
             self._size_up()
 
+    def forget(self, ids: AbstractSet[str]) -> None:
+        """Write none of these requests that are under way, and no text of what goes on from them."""
+        roots = {one.copy.root for id, one in self._open.items() if id in ids}
+        roots |= {one.copy.root for one in self._unsized if one.copy.id in ids}
+        roots |= {root for root, turns in self._talks.items() if any(turn.id in ids for turn in turns)}
+        for id in ids & self._open.keys():
+            self._held_bytes -= len(self._open.pop(id).copy.body)
+            self.dropped[FORGOTTEN] += 1
+        kept = [one for one in self._unsized if one.copy.id not in ids]
+        self.dropped[FORGOTTEN] += len(self._unsized) - len(kept)
+        self._unsized = kept
+        _remember(self._forgotten, ids)
+        _remember(self._wordless, roots)
+
     def close(self) -> None:
         """Nothing more comes: what has no answer has none."""
         self._size_up()
@@ -127,6 +153,9 @@ class Clerk:
             self._give_up(id)
 
     def _begin(self, copy: Copy, now_ns: int) -> None:
+        if copy.id in self._forgotten:
+            self.dropped[FORGOTTEN] += 1
+            return
         if copy.id in self._open:  # a client may send one id twice at once
             self.dropped[_SAME_ID] += 1
             return
@@ -172,7 +201,22 @@ class Clerk:
             self._put(one)
 
     def _put(self, answered: _Answered) -> None:
-        reason = self._write(to_line(self._row(answered)))
+        row = self._row(answered)
+        if self._scrub is None or (row.request is None and row.answer is None):
+            self._finish(row)
+        else:
+            self._scrubbing += 1
+            self._scrub(row, self._scrubbed)
+
+    def _scrubbed(self, row: Row) -> None:
+        self._scrubbing -= 1
+        if row.id in self._forgotten:
+            self.dropped[FORGOTTEN] += 1
+        else:
+            self._finish(row)
+
+    def _finish(self, row: Row) -> None:
+        reason = self._write(to_line(row))
         if reason is None:
             self.recorded += 1
         else:
@@ -184,6 +228,7 @@ class Clerk:
         ratio = self.ratios.get(_model(answered), _FIRST_GUESS)
         tokens = content.prompt_tokens or max(1, round(len(asked.prompt) / ratio))
         text = _answer_text(transcript)
+        has_text = self._spec.text and copy.root not in self._wordless
         output = content.completion_tokens
         estimate = round(len(text.encode("utf-8", "replace")) / ratio) if text else asked.max_tokens
         ids = block_ids(
@@ -217,8 +262,8 @@ class Clerk:
             ttft_ms=_rounded(clock.ttft_ms),
             tpot_ms=_rounded(clock.tpot_ms),
             e2e_ms=_rounded(clock.e2e_ms),
-            request=self._redaction.request(copy.body) if self._spec.text else None,
-            answer=self._redaction.text(text) if self._spec.text else None,
+            request=self._redaction.request(copy.body) if has_text else None,
+            answer=self._redaction.text(text) if has_text else None,
         )
 
     def _parent(self, copy: Copy, ids: Sequence[int]) -> str | None:
@@ -240,6 +285,12 @@ class Clerk:
     def _named(self, root: int) -> str:
         content = (root & (1 << 64) - 1).to_bytes(8, "big")
         return blake2b(content, digest_size=8, key=self._spec.key[:64], person=b"sl-session").hexdigest()
+
+
+def _remember(known: "OrderedDict[K, None]", fresh: AbstractSet[K]) -> None:
+    known.update(dict.fromkeys(fresh))
+    while len(known) > _REMEMBER:
+        known.popitem(last=False)
 
 
 def _transcript(path: str, served: Served) -> Transcript:

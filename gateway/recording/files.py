@@ -39,6 +39,7 @@ class Files:
         self._spec = spec
         self._folder = Path(spec.to)
         self._began = began
+        self._file_ns = round(min(spec.file_s, spec.text_keep_s if spec.text else spec.file_s) * 1e9)
         self._number = 0
         self._lines: Lines | None = None
         self._opened_ns = 0
@@ -102,17 +103,20 @@ class Files:
             files, freed, total = files + 1, freed + size, total - size
         return Removed(files, freed)
 
+    def rotate(self, now_ns: int) -> None:
+        """End a file that is old enough, though no line comes: what is in it is to grow old."""
+        if self._lines is not None and now_ns - self._opened_ns >= self._file_ns:
+            self.close()
+
     def close(self) -> None:
-        """End the file that is being written."""
+        """End the file that is being written; the next line begins another."""
         if self._lines is not None:
             self._lines.close()
             self._lines = None
 
     def _lines_now(self, now_ns: int) -> Lines | None:
         lines, spec = self._lines, self._spec
-        if lines is not None and (
-            lines.size >= spec.file_bytes or now_ns - self._opened_ns >= spec.file_s * 1e9
-        ):
+        if lines is not None and (lines.size >= spec.file_bytes or now_ns - self._opened_ns >= self._file_ns):
             self.close()
             lines = None
         if lines is None:

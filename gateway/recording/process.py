@@ -2,130 +2,120 @@
 
 import asyncio
 import os
-import time
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from gateway.beat import beat
+from gateway.line import Done
 from gateway.metrics import WorkerMetrics
-from gateway.recording.clerk import Clerk
-from gateway.recording.files import Files
+from gateway.recording.recorder import Recorder
 from gateway.recording.spec import NAME, SOCKET, RecordSpec
-from mirror.frames import Copy, Missed, Served
 from mirror.inlet import Inlet
 from wire.errors import told
 from wire.tasks import Tasks
 
-_TIDY_EVERY: Final = 30  # seconds
 _LAST_ANSWERS_S: Final = 2.0  # that workers may still hand over when all is to end
 
+Changes = AsyncIterator[tuple[RecordSpec, Done]]
 
-async def serve_recording(spec: RecordSpec, stop: asyncio.Event, log: Any) -> None:
+
+async def serve_recording(
+    spec: RecordSpec, stop: asyncio.Event, log: Any, changes: Changes | None = None
+) -> None:
     """Record until `stop` is set and what is under way has been answered, for a moment at most.
 
-    Raises OSError when the socket cannot be listened on.
+    `changes` bring other settings; with other ones a recording ends and the next one begins.  Raises OSError
+    when the socket cannot be listened on.
     """
-    recorder = Recorder(spec, log)
-    inlet = Inlet(
-        os.path.join(spec.run_dir, SOCKET), max(2 * spec.copy_bytes, spec.lane_bytes), recorder.took
-    )
     tasks = Tasks(lambda name, error: log.error("task failed", task=name, error=told(error)))
+    recording = Recording(log, tasks)
+    inlet = Inlet(
+        os.path.join(spec.run_dir, SOCKET), max(2 * spec.copy_bytes, spec.lane_bytes), recording.took
+    )
     await inlet.open()
     try:
+        recording.renew(spec)
         steps = {
-            "look": recorder.look,
-            "tidy": recorder.tidy,
-            "report": lambda _: recorder.report(),
+            "look": recording.look,
+            "tidy": recording.tidy,
+            "report": lambda _: recording.report(),
             "confirm": lambda _: inlet.confirm(),  # what was not is counted as lost, should this process die
         }
         tasks.spawn(
             beat(steps, lambda step, error: log.error("a step failed", step=step, error=told(error))),
             name="tick",
         )
+        if changes is not None:
+            tasks.spawn(recording.follow(changes), name="changes")
         await stop.wait()
-        await recorder.drained(_LAST_ANSWERS_S)
+        await recording.drained(_LAST_ANSWERS_S)
         await inlet.end()
     finally:
         await tasks.cancel()
         inlet.close()
-        recorder.close()
+        recording.end()
 
 
-class Recorder:
-    """A clerk with its files, its metrics and its log."""
+class Recording:
+    """The recording that is made just now, if any, and what all of them have counted."""
 
-    def __init__(self, spec: RecordSpec, log: Any) -> None:
-        began = datetime.now(UTC)
-        self._spec = spec
+    def __init__(self, log: Any, tasks: Tasks) -> None:
         self._log = log
-        self._files = Files(spec, began.strftime("%Y%m%dT%H%M%SZ"))
-        self.clerk = Clerk(spec, time.monotonic_ns(), self._write)
-        self._files.describe({})
-        self._described: Mapping[str, float] = {}
+        self._tasks = tasks
         self._metrics = WorkerMetrics(engines=(), fleets=(), experiments=(NAME,))
-        self._said: str | None = None
-        self._turn = 0
-        self._removed = 0
+        self._past: Counter[tuple[str, ...]] = Counter()
+        self._spec: RecordSpec | None = None
+        self._recorder: Recorder | None = None
+
+    async def follow(self, changes: Changes) -> None:
+        """Take new settings as they come."""
+        async for spec, done in changes:
+            self.renew(spec)
+            done(None)
+
+    def renew(self, spec: RecordSpec) -> None:
+        """Record by these settings from now on; where they are other ones, another recording begins."""
+        if spec == self._spec:
+            return
+        self.end()
+        self._spec = spec
+        if spec.to:
+            self._recorder = Recorder(spec, self._log, self._tasks)
 
     def took(self, frame: object) -> None:
-        """One frame of the lane."""
-        if isinstance(frame, Copy | Served | Missed):
-            self.clerk.took(frame, time.monotonic_ns())
+        """One frame of the lane; what comes after the last recording has ended is nobody's."""
+        if self._recorder is not None:
+            self._recorder.took(frame)
 
     def look(self, now_ns: int) -> None:
-        """What is looked after once a second."""
-        self.clerk.look(now_ns)
-        if self.clerk.ratios != self._described:
-            self._described = dict(self.clerk.ratios)
-            self._files.describe(self._described)
-        if self._files.error != self._said:
-            self._said = self._files.error
-            if self._said is None:
-                self._log.info("the recording is written again")
-            else:
-                self._log.error("cannot write the recording; requests are dropped from it", why=self._said)
+        """Once a second."""
+        if self._recorder is not None:
+            self._recorder.look(now_ns)
 
-    def tidy(self, _now_ns: int) -> None:
-        """Remove what is too old or too much, now and then."""
-        self._turn += 1
-        if self._turn % _TIDY_EVERY == 1:
-            removed = self._files.tidy(datetime.now(UTC).timestamp())
-            if removed.files:
-                self._removed += removed.files
-                self._log.info("old recordings removed", files=removed.files, bytes=removed.bytes)
+    def tidy(self, now_ns: int) -> None:
+        """Once a second."""
+        if self._recorder is not None:
+            self._recorder.tidy(now_ns)
 
     def report(self) -> None:
         """Export what happened since the start."""
-        clerk = self.clerk
-        counts: dict[tuple[str, ...], int] = {
-            ("recorded",): clerk.recorded,
-            ("recorded_bytes",): self._files.written_bytes,
-            ("recording_files_removed",): self._removed,
-        }
-        counts |= {("recording_dropped", reason): n for reason, n in clerk.dropped.items()}
-        self._metrics.flush(counts, {}, {("recording_open",): clerk.open})
+        now = Counter[tuple[str, ...]]() if self._recorder is None else self._recorder.counts()
+        open = 0 if self._recorder is None else self._recorder.clerk.open
+        self._metrics.flush(self._past + now, {}, {("recording_open",): open})
 
     async def drained(self, within_s: float) -> None:
         """Wait a moment for the last answers; workers end before this process does."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + within_s
         # Looked at now and then: a stop may take 20 ms longer.
-        while self.clerk.open and loop.time() < deadline_s:  # noqa: ASYNC110
+        while self._recorder is not None and self._recorder.clerk.open and loop.time() < deadline_s:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
-    def close(self) -> None:
-        """Write what is left, end the file, and say what became of all."""
-        self.clerk.close()
-        self._files.describe(self.clerk.ratios)
-        self._files.close()
-        self.report()
-        clerk = self.clerk
-        self._log.info(
-            "recording ended", taken=clerk.taken, recorded=clerk.recorded, dropped=dict(clerk.dropped)
-        )
-        if clerk.taken != clerk.recorded + sum(clerk.dropped.values()):
-            self._log.error("the recording's books do not close")
-
-    def _write(self, line: bytes) -> str | None:
-        return self._files.add(line, time.monotonic_ns())
+    def end(self) -> None:
+        """End the recording, if there is one."""
+        if self._recorder is not None:
+            self._recorder.close()
+            self._past += self._recorder.counts()
+            self._recorder = None
+            self.report()

@@ -16,14 +16,17 @@ class RecordSpec:
 
     `key` names blocks and sessions; it is never written.  `held_bytes` bounds the requests in memory whose
     answers are awaited, `open_s` how long one is.  `keep_bytes` and `keep_s` bound what older files may take:
-    the oldest are removed.  `redact` are patterns whose matches are replaced in text.
+    the oldest are removed, and text after `text_keep_s`.  `redact` are patterns whose matches are replaced in
+    text, `redact_command` is a command that text then goes through.
     """
 
     run_dir: str
     to: str
     key: bytes = field(repr=False)
     text: bool = False
+    text_keep_s: float = 30 * 86_400.0
     redact: tuple[str, ...] = ()
+    redact_command: tuple[str, ...] = ()
     block_tokens: int = 64
     packing: Packing = "zstd"
     file_bytes: int = 64 << 20

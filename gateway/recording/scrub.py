@@ -1,0 +1,125 @@
+"""Text goes through the operator's own command before it is written; what does not come back goes without."""
+
+import asyncio
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from workload.row import Row
+
+WAITING: Final = "waiting"  # too much of it waits for the command
+FAILED: Final = "failed"  # the command ended, was silent for too long, or answered something else
+STOPPED: Final = "stopped"
+
+_ANSWER_S: Final = 10.0
+_AGAIN_S: Final = 1.0
+_MOST_ROWS: Final = 1000
+_MOST_BYTES: Final = 64 << 20
+_LINE_BYTES: Final = 64 << 20
+
+Done = Callable[[Row], None]
+
+
+class _Clean(msgspec.Struct, forbid_unknown_fields=True):
+    request: dict[str, Any] | None
+    answer: str | None
+
+
+class Scrubber:
+    """Hands each text to a command, a JSON object {"request", "answer"} a line, and takes back one a line.
+
+    `lost` counts rows that were written without their text, by reason.
+    """
+
+    def __init__(self, command: Sequence[str], log: Any) -> None:
+        self._command = command
+        self._log = log
+        self._waiting: deque[tuple[Row, bytes, Done]] = deque()
+        self._waiting_bytes = 0
+        self._fresh = asyncio.Event()
+        self.lost: Counter[str] = Counter()
+
+    def scrub(self, row: Row, done: Done) -> None:
+        """Have `done(row)` called with what may be written, in the order of calls."""
+        line = msgspec.json.encode({"request": row.request, "answer": row.answer}) + b"\n"
+        if len(self._waiting) >= _MOST_ROWS or self._waiting_bytes + len(line) > _MOST_BYTES:
+            self._without(row, done, WAITING)
+            return
+        self._waiting.append((row, line, done))
+        self._waiting_bytes += len(line)
+        self._fresh.set()
+
+    async def run(self) -> None:
+        """Keep the command running until cancelled."""
+        while True:
+            await self._fresh.wait()
+            try:
+                await self._life()
+            except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as error:
+                self._log.error("text is recorded no more until the command answers", why=_told(error))
+                if self._waiting:
+                    row, done = self._taken()
+                    self._without(row, done, FAILED)
+            await asyncio.sleep(_AGAIN_S)
+
+    def close(self) -> None:
+        """Nothing comes back any more: what waits is written without its text."""
+        while self._waiting:
+            row, done = self._taken()
+            self._without(row, done, STOPPED)
+
+    async def _life(self) -> None:
+        """One life of the command; raises how it ended."""
+        process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,  # it may hold text
+            start_new_session=True,
+            limit=_LINE_BYTES,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            while True:
+                while self._waiting:
+                    async with asyncio.timeout(_ANSWER_S):
+                        process.stdin.write(self._waiting[0][1])
+                        await process.stdin.drain()
+                        said = await process.stdout.readuntil(b"\n")
+                    clean = msgspec.json.decode(said, type=_Clean)
+                    row, done = self._taken()
+                    done(msgspec.structs.replace(row, request=clean.request, answer=clean.answer))
+                self._fresh.clear()
+                await self._fresh.wait()
+        finally:
+            _end(process)
+
+    def _taken(self) -> tuple[Row, Done]:
+        row, line, done = self._waiting.popleft()
+        self._waiting_bytes -= len(line)
+        return row, done
+
+    def _without(self, row: Row, done: Done, why: str) -> None:
+        self.lost[why] += 1
+        done(msgspec.structs.replace(row, request=None, answer=None))
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {_ANSWER_S:g} s"
+    if isinstance(error, asyncio.IncompleteReadError):
+        return "it ended"
+    if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+        return "its line is no object with request and answer"  # and may hold text
+    return str(error) or type(error).__name__
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        try:
+            os.killpg(process.pid, 9)
+        except ProcessLookupError:
+            pass
