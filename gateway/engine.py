@@ -154,8 +154,15 @@ class Engine:
             )
         )
 
+    def asked(self, prompt: Prompt) -> None:
+        """It was sent that: room in its cache goes to an answer, about as long as others were."""
+        rates = self.load.rates
+        if rates is not None:
+            tokens, most = rates.output_tokens, prompt.max_tokens
+            self.said(prompt, int(tokens if most is None or tokens < most else most))
+
     def said(self, prompt: Prompt, tokens: int) -> None:
-        """So many tokens were answered: they are in its cache, too."""
+        """So many tokens are its answer: they are in its cache, too."""
         if self.fleet is not None:
             self.fleet.router.told(self.id, prompt, int(tokens * self._bytes_per_token))
 

@@ -153,6 +153,7 @@ class Fleets:
         if engine.on_trial:
             engine.tried()
         self._charge(engine, choice.uncached_bytes, fleet.router)
+        engine.asked(prompt)
         if self._shared:
             self._row.choices.sent(engine.id, prompt.chain, prompt.ends)
         return engine, choice

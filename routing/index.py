@@ -78,7 +78,7 @@ class PrefixIndex:
             runs.confirm(chain[-1])
 
     def answer(self, engine: int, chain: Sequence[int], size: int) -> None:
-        """The engine answered that prompt with `size` bytes, and holds them, too."""
+        """The engine answers that prompt with `size` bytes, and holds them, too."""
         runs = self._engines.get(engine)
         if runs is not None and chain:
             runs.answer(chain[-1], size)

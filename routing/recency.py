@@ -26,7 +26,7 @@ class Run:
         self.parent = parent
         self.links = links
         self.size = size  # bytes
-        self.answer = 0  # bytes that were answered where it ends, as long as nothing continues it
+        self.answer = 0  # bytes that are answered where it ends, as long as nothing continues it
         self.unsure = unsure
         self.kept = 0  # runs that continue this one
         self.users = 0  # requests in flight that end here, and runs in use that continue this one

@@ -89,7 +89,7 @@ class Router:
         self._index.release(engine_id, prompt.chain)
 
     def told(self, engine_id: int, prompt: Prompt, answer_bytes: int) -> None:
-        """So long was the answer to a prompt, which the engine keeps behind it."""
+        """So long is the answer to a prompt, or will be: the engine keeps it behind the prompt."""
         self._index.answer(engine_id, prompt.chain, answer_bytes)
 
     def refused(self, engine_id: int, prompt: Prompt) -> None:

@@ -7,7 +7,7 @@ is the same as if every link had been stamped from the prompt's end to its begin
 continued is at least as recent as its continuations, and takes over the stamp of the last of them to go.
 
 As engines do, it keeps what they work on: a prompt in flight goes last, and is the most recent one when its
-request ends, not when it was sent. Its answer stands behind it then, and takes its room.
+request ends, not when it was sent. Its answer stands behind it, and takes its room.
 """
 
 from bisect import bisect_right
@@ -89,9 +89,9 @@ class Runs:
         self._release(self.entries.get(link))
 
     def answer(self, link: int, size: int) -> None:
-        """So many bytes were answered to what ends in `link`. Of several answers the longest counts."""
+        """So many bytes are the answer to what ends in `link`, or will be. Of several the last counts."""
         run = self.entries.get(link)
-        if run is None or run.kept or run.links[-1] != link or size <= run.answer:
+        if run is None or run.kept or run.links[-1] != link:
             return
         self.held_bytes += size - run.answer
         run.answer = size

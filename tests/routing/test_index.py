@@ -115,10 +115,9 @@ class LinkByLink:
                 self.stamp(one)
 
     def answer(self, path: Path, links: int) -> None:
-        if path in self.idle and not any(
-            len(one) > len(path) and one[: len(path)] == path for one in self.held
-        ):
-            self.answers[path] = max(links, self.answers[path])
+        continued = any(len(one) > len(path) and one[: len(path)] == path for one in self.held)
+        if path in self.held and not continued:
+            self.answers[path] = links
             self.shrink()
 
     def stamp(self, path: Path) -> None:
@@ -160,10 +159,15 @@ class StampedByRuns(RuleBasedStateMachine):
         self.paths: set[Path] = set()
         self.now_s = 0.0
 
-    @rule(engine=st.integers(0, 1), path=paths, passed_s=st.sampled_from([0.0, 1.0, 20.0, 60.0]))
-    def record(self, engine: int, path: Path, passed_s: float) -> None:
+    @rule(
+        engine=st.integers(0, 1),
+        path=paths,
+        passed_s=st.sampled_from([0.0, 1.0, 20.0, 60.0]),
+        answer=st.integers(0, 3),
+    )
+    def record(self, engine: int, path: Path, passed_s: float, answer: int) -> None:
         model = self.models[engine]
-        if model.in_use + len(path) > model.capacity >= len(path):
+        if model.in_use + len(path) + answer > model.capacity >= len(path):
             return
         self.paths.add(path)
         self.now_s += passed_s
@@ -171,6 +175,8 @@ class StampedByRuns(RuleBasedStateMachine):
         model.record(path, self.now_s)
         if len(path) <= model.capacity:
             self.running.append((engine, path))
+            self.index.answer(engine, chained(path)[0], 100 * answer)
+            model.answer(path, answer)
 
     @rule(which=st.integers(0, 9), answer=st.integers(0, 3))
     def end(self, which: int, answer: int) -> None:
