@@ -3,9 +3,10 @@
     python -m bench.inprocess                                 the sources
     PYTHONPATH=build/fast:. python -P -m bench.inprocess      what `make fast` built
 
-Requests are fed to a worker's connection as a transport would, the engine's answers to its own.  The least of
-many short runs is told, of the thread's CPU time: what other programs do hardly enters it, so a change of a
-few per cent can be seen on a busy machine.  It is no claim about what production pays: caches are warm here.
+Requests are fed to a worker's connection as a transport would, the engine's answers to its own; the same with
+every request copied for an experiment, written down, and both.  The least of many short runs is told, of the
+thread's CPU time: what other programs do hardly enters it, so a change of a few per cent can be seen on a
+busy machine.  It is no claim about what production pays: caches are warm, and nothing is written to a socket.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ import json
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -24,9 +25,10 @@ from gateway.engine import Engine
 from gateway.fleet import Fleet, Fleets
 from gateway.lane_link import LaneLink
 from gateway.loads import LoadTable
+from gateway.recording.tap import TappedLane
 from gateway.server import Connection
 from gateway.service import Service
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec
 from routing.index import PrefixIndex
 from routing.policies import prefix_cost
 from routing.router import Router
@@ -37,6 +39,7 @@ from wire.upstream import Pool
 CLIENTS = 32
 ENGINES = 2
 CHUNKS = 3000
+_BOUNDS = {"lane_bytes": 64 << 20, "copy_bytes": 8 << 20}
 HEAD = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench\r\nAccept: */*\r\n"
     b"Content-Type: application/json\r\nAuthorization: Bearer none\r\nContent-Length: %d\r\n\r\n%b"
@@ -76,6 +79,48 @@ class Transport:
     def abort(self) -> None: ...
 
 
+class Soon:
+    """The lane's loop and its transport: what is put off is done when asked, what is written goes nowhere."""
+
+    def __init__(self) -> None:
+        self._due: list[Callable[[], object]] = []
+
+    def call_soon(self, call: Callable[[], object]) -> None:
+        self._due.append(call)
+
+    def call_later(self, _delay_s: float, call: Callable[[], object]) -> "Soon":
+        return self  # what waits goes with the next copy
+
+    def cancel(self) -> None: ...
+
+    def run(self) -> None:
+        due, self._due = self._due, []
+        for call in due:
+            call()
+
+    def writelines(self, pieces: list[bytes]) -> None:
+        b"".join(pieces)  # as a transport does at least once
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def _lane(
+    soon: Soon, samplings: Sequence[SamplingSpec], record: SamplingSpec | None
+) -> tuple[LaneLink, list[LaneLink]]:
+    """A worker's lane, and those of it that hand anything over."""
+
+    def link(given: Sequence[SamplingSpec]) -> LaneLink:
+        return LaneLink(soon, "", given, **_BOUNDS, sees_all=True)  # type: ignore[arg-type]
+
+    if record is None:
+        lane = link(samplings)
+        return lane, [lane] if samplings else []
+    recording = link((record,))
+    tapped = TappedLane(soon, "", samplings, recording, **_BOUNDS, sees_all=True)  # type: ignore[arg-type]
+    return tapped, [recording, tapped] if samplings else [recording]
+
+
 def body(size: int, number: int, *, stream: bool = False) -> bytes:
     """A request's: 8 beginnings, 64 middles, a tail of its own, as in `bench.overhead`."""
     begins = f"You are tenant {number % 8}. ".ljust(64) * (max(0, size - 256) // 64)
@@ -88,16 +133,27 @@ def body(size: int, number: int, *, stream: bool = False) -> bytes:
 class Worker:
     """A worker's parts, and both ends of its connections."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, run_dir: Path, end: socket.socket) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        run_dir: Path,
+        end: socket.socket,
+        samplings: Sequence[SamplingSpec] = (),
+        record: SamplingSpec | None = None,
+    ) -> None:
         specs = tuple(EngineSpec(id, f"http://127.0.0.1:{9001 + id}", "openai") for id in range(ENGINES))
         LoadTable.create(run_dir / "loads.bin", 1, ENGINES)
         loads = LoadTable.open(run_dir / "loads.bin")
         router = Router(prefix_cost.build(prefix_cost.Params()), PrefixIndex(), Random(1))
         fleet = Fleet(FleetSpec("m", ("m",), False, specs), [Engine(spec) for spec in specs], router)
         pools = {spec.id: Pool(Origin.parse(spec.url), loop=loop) for spec in specs}
-        lane = LaneLink(loop, "", [], lane_bytes=1 << 20, copy_bytes=1 << 20, sees_all=True)
         fleets = Fleets([fleet], loads, loads.row(0))
+        self._soon = Soon()
+        lane, links = _lane(self._soon, samplings, record)
+        for link in links:
+            link.connection_made(self._soon)  # type: ignore[arg-type]
         self._service = Service(loop, fleets, pools, LimitsSpec(), b"k" * 32, lane)
+        self._service.copies = bool(links)
         numbers = count()
         self._clients = [Connection(self._service, lambda: b"%x" % next(numbers)) for _ in range(CLIENTS)]
         self._engines: list[Upstream] = []
@@ -116,8 +172,10 @@ class Worker:
         for number, request in enumerate(requests):
             client = self._clients[number % CLIENTS]
             client.data_received(request)
+            self._soon.run()
             self._asked().data_received(answer)
             client._transport.written.clear()  # type: ignore[attr-defined]
+            self._soon.run()
 
     def stream(self, chunks: int) -> int:
         """Relay a stream and give the ns that its chunks took."""
@@ -132,6 +190,7 @@ class Worker:
             engine.data_received(CHUNK)
         took_ns = time.thread_time_ns() - begun_ns
         engine.data_received(b"0\r\n\r\n")
+        self._soon.run()
         self._clients[0]._transport.written.clear()  # type: ignore[attr-defined]
         return took_ns
 
@@ -153,40 +212,54 @@ def _request(size: int, number: int, *, stream: bool = False) -> bytes:
     return HEAD % (len(said), said)
 
 
-def least_us(run: Callable[[], int], units: int, runs: int, between: Callable[[], None]) -> float:
-    """The least of so many runs, in µs a unit."""
-    least = float("inf")
+def least_us(workers: Sequence[Worker], run: Callable[[Worker], int], units: int, runs: int) -> list[float]:
+    """The least of so many runs of each worker, which take turns, in µs a unit."""
+    least = [float("inf")] * len(workers)
     for _ in range(runs):
-        between()
-        least = min(least, run())
-    return least / units / 1e3
+        for at, worker in enumerate(workers):
+            worker.rest()
+            least[at] = min(least[at], run(worker))
+    return [one / units / 1e3 for one in least]
+
+
+def figures(workers: Sequence[Worker], answer: bytes) -> Iterator[tuple[str, list[float]]]:
+    """µs of a small request, of one of 32 KB, and of a streamed chunk, of each worker."""
+    for name, size, number in (("0.5 KB", 512, 400), ("32 KB", 32 << 10, 200)):
+        requests = [_request(size, at) for at in range(number)]
+
+        def run(worker: Worker, requests: list[bytes] = requests) -> int:
+            begun_ns = time.thread_time_ns()
+            worker.serve(requests, answer)
+            return time.thread_time_ns() - begun_ns
+
+        yield f"request, {name}", least_us(workers, run, number, 100)
+    yield "streamed chunk", least_us(workers, lambda worker: worker.stream(CHUNKS), CHUNKS, 50)
 
 
 def main() -> None:
-    """Print the three figures."""
+    """Print them for a worker that copies nothing, and what copying and writing down add."""
     loop = asyncio.new_event_loop()
     said = ANSWER % (b"word " * 180)
     head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
     answer = head % len(said) + said
-    gc.collect()
-    gc.freeze()
+    copied, written = SamplingSpec("bench", "m", 1.0, b"salt"), SamplingSpec("recording", None, 1.0, b"salt")
+    rows: list[tuple[str, tuple[SamplingSpec, ...], SamplingSpec | None]] = [
+        ("alone", (), None),
+        ("copied for an experiment", (copied,), None),
+        ("recorded", (), written),
+        ("copied and recorded", (copied,), written),
+    ]
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as end,  # which is asked whether anything came
     ):
-        worker = Worker(loop, Path(folder), end)
-        for name, size, number in (("request, 0.5 KB", 512, 400), ("request, 32 KB", 32 << 10, 200)):
-            requests = [_request(size, at) for at in range(number)]
-
-            def run(requests: list[bytes] = requests) -> int:
-                begun_ns = time.thread_time_ns()
-                worker.serve(requests, answer)
-                return time.thread_time_ns() - begun_ns
-
-            print(f"{name:16} {least_us(run, number, 100, worker.rest):6.2f} µs")
-        chunk_us = least_us(lambda: worker.stream(CHUNKS), CHUNKS, 50, worker.rest)
-        print(f"{'streamed chunk':16} {chunk_us:6.2f} µs")
+        workers = [Worker(loop, Path(folder), end, given, record) for _, given, record in rows]
+        gc.collect()
+        gc.freeze()
+        print(f"{'µs':18}", *(f"{name:>26}" for name, *_ in rows))
+        for name, found in figures(workers, answer):
+            print(f"{name:18}", *(f"{one:26.2f}" for one in found))
     loop.close()
 
 

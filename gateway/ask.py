@@ -5,6 +5,7 @@ from typing import Final
 from gateway import cors, decode_body, head, model_name, paths, upgrade
 from gateway.admission.keys import Key
 from gateway.admission.refusal import Refused
+from gateway.lane_link import Asked
 from gateway.request_id import request_id
 from gateway.service import Service
 from mirror.headers import is_copy
@@ -32,6 +33,7 @@ class Ask:
         "_engine_heads",
         "_peer",
         "codings",
+        "copied",
         "generation",
         "given_id",
         "grant",
@@ -81,6 +83,7 @@ class Ask:
         self._peer = peer
         trust = service.trust
         self.trusted = trust is not None and trust.covers(peer.decode())
+        self.copied: Asked | None = None  # what of it goes with copies, once one was made
         self._engine_heads: dict[tuple[bytes, bytes, str | None], bytes] = {}
 
     def again(self, service: Service) -> "Ask":

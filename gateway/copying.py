@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from gateway import decode_body
 from gateway.lane_link import Copy, LaneLink
+from gateway.lane_link import asked as read
 
 if TYPE_CHECKING:
     from gateway.relay import Relay
@@ -16,17 +17,13 @@ def offered(relay: "Relay", lane: LaneLink, sent_ns: int) -> Copy | None:
         return None
     if relay.legs is not None and not relay.legs.is_first:
         return relay.copy  # it was offered with the first leg, as its client sent it
-    headers = ask.head.headers
-    if relay.packed is not None:
-        headers, body = decode_body.plain(ask.head).headers, relay.packed.body
+    if relay.packed is None:
+        asked = ask.copied
+        if asked is None:
+            asked = ask.copied = read(ask.path.path, ask.head.target.decode("latin-1"), ask.head.headers)
+    else:
+        plain = decode_body.plain(ask.head).headers
+        asked, body = read(ask.path.path, ask.head.target.decode("latin-1"), plain), relay.packed.body
     return lane.copied(
-        fleet.spec.model,
-        relay.id.decode("latin-1"),
-        ask.path.path,
-        ask.head.target.decode("latin-1"),
-        headers,
-        body,
-        prompt,
-        relay.received_ns,
-        sent_ns,
+        fleet.spec.model, relay.id.decode("latin-1"), asked, body, prompt, relay.received_ns, sent_ns
     )

@@ -10,13 +10,16 @@ import msgpack
 import msgspec
 
 from gateway.spec import SamplingSpec
-from mirror.headers import copy_headers, is_copy
+from mirror.headers import copy_headers
 from mirror.lane import PAUSED, Lane, pack_copy, pack_load, pack_missed, pack_served
 from mirror.sample import Sampler, copyable, is_stateful
 from routing.types import Prompt
 from wire.http1 import Headers
 
 _RECONNECT_S = 0.25
+# A copy goes at once, for arms are to have it when production has it.  For production's answer nobody waits:
+# it goes with the next copy, or after this long: each write is a system call, and wakes the shadow process.
+_LINGER_S = 0.02
 _TAKEN_BYTES = 1 << 20  # what the shadow process has to say is small
 _Taken = dict[str, tuple[int, dict[str, int]]]
 
@@ -29,6 +32,24 @@ class Experiment:
     sampler: Sampler
     lane: Lane
     paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What of a request's head goes with its copies: the same for all requests with that head.
+
+    `headers` are those that may travel; `is_copyable` is what the path and the headers say of it.
+    """
+
+    path: str
+    target: str
+    headers: list[tuple[bytes, bytes]]
+    is_copyable: bool
+
+
+def asked(path: str, target: str, headers: Headers) -> Asked:
+    """Read a head once for all its copies."""
+    return Asked(path, target, copy_headers(headers), copyable(path, headers))
 
 
 @dataclass(slots=True)
@@ -70,6 +91,8 @@ class LaneLink(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
+        self._goes_now = False  # they are written at the end of this turn of the loop
+        self._goes_later: asyncio.TimerHandle | None = None
         self._paused: AbstractSet[str] = frozenset()
         self._rates: dict[str, float] = {}
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
@@ -175,7 +198,8 @@ class LaneLink(asyncio.Protocol):
                 experiment.sampler = self._sampler(self._specs[experiment.name])
 
     def tell_missed(self) -> None:
-        """Write down for the shadow process what was dropped here, so that its books close."""
+        """Write down for the shadow process what was dropped here, for its books, and what waits."""
+        self._flush()
         for experiment in self.experiments:
             if self._transport is not None:
                 for reason, n in experiment.lane.missed().items():
@@ -201,9 +225,7 @@ class LaneLink(asyncio.Protocol):
         self,
         fleet: str | None,
         request_id: str,
-        path: str,
-        target: str,
-        headers: Headers,
+        asked: Asked,
         body: bytes,
         prompt: Prompt,
         received_ns: int,
@@ -214,7 +236,7 @@ class LaneLink(asyncio.Protocol):
             sampler = experiment.sampler
             if not sampler.admits(prompt.root, prompt.turns):
                 continue
-            if is_copy(headers) or not copyable(path, stateful=is_stateful(path, body)):
+            if not asked.is_copyable or is_stateful(asked.path, body):
                 return None
             if experiment.paused:
                 experiment.lane.drop(PAUSED)
@@ -226,8 +248,8 @@ class LaneLink(asyncio.Protocol):
             frame = pack_copy(
                 experiment.name,
                 request_id,
-                target,
-                copy_headers(headers),
+                asked.target,
+                asked.headers,
                 body,
                 received_ns=received_ns,
                 sent_ns=sent_ns,
@@ -287,16 +309,23 @@ class LaneLink(asyncio.Protocol):
         is_up = self._transport is not None
         if not experiment.lane.offer(frame, self.queued_bytes, is_up, copy=copy):
             return False
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
         self._waiting.append(frame)
         self._waiting_bytes += len(frame)
         if copy:
             self._waiting_copies.append(experiment)
+            if not self._goes_now:
+                self._goes_now = True
+                self._loop.call_soon(self._flush)
+        elif self._goes_later is None and not self._goes_now:
+            self._goes_later = self._loop.call_later(_LINGER_S, self._flush)
         return True
 
     def _flush(self) -> None:
         """Write what waits."""
+        later, self._goes_later = self._goes_later, None
+        if later is not None:
+            later.cancel()
+        self._goes_now = False
         frames = self._waiting
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
         if frames and self._transport is not None:

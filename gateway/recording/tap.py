@@ -5,23 +5,26 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.lane_link import Copy, LaneLink
-from gateway.recording.spec import SOCKET
+from gateway.lane_link import Asked, Copy, LaneLink
+from gateway.recording.spec import NAME, SOCKET
 from gateway.spec import SamplingSpec, WorkerSpec
 from routing.types import Prompt
-from wire.http1 import Headers
 
 
-def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> LaneLink:
-    """A worker's lane, with a tap where traffic is recorded."""
+def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> "TappedLane":
+    """A worker's lane, with a tap for what is recorded, now or after a reload."""
     path = os.path.join(spec.run_dir, "lane.sock")
     bounds = {"lane_bytes": spec.lane_bytes, "copy_bytes": spec.copy_bytes}
     sees_all = spec.workers == 1
-    if spec.record is None:
-        return LaneLink(loop, path, spec.experiments, **bounds, sees_all=sees_all)
     # A recording may begin in the middle of a conversation, which then begins with the turn that is seen.
-    recording = LaneLink(loop, os.path.join(spec.run_dir, SOCKET), (spec.record,), **bounds, sees_all=False)
+    recording = LaneLink(
+        loop, os.path.join(spec.run_dir, SOCKET), _listed(spec.record), **bounds, sees_all=False
+    )
     return TappedLane(loop, path, spec.experiments, recording, **bounds, sees_all=sees_all)
+
+
+def _listed(sampling: SamplingSpec | None) -> tuple[SamplingSpec, ...]:
+    return () if sampling is None else (sampling,)
 
 
 @dataclass(slots=True)
@@ -50,6 +53,10 @@ class TappedLane(LaneLink):
             loop, path, samplings, lane_bytes=lane_bytes, copy_bytes=copy_bytes, sees_all=sees_all
         )
 
+    def record(self, sampling: SamplingSpec | None) -> None:
+        """Write down this share of what comes from now on; None: nothing."""
+        self._recording.renew(_listed(sampling))
+
     async def keep_connected(self) -> None:
         """Connect to both processes, and again whenever one comes back."""
         await asyncio.gather(super().keep_connected(), self._recording.keep_connected())
@@ -67,17 +74,17 @@ class TappedLane(LaneLink):
         self,
         fleet: str | None,
         request_id: str,
-        path: str,
-        target: str,
-        headers: Headers,
+        asked: Asked,
         body: bytes,
         prompt: Prompt,
         received_ns: int,
         sent_ns: int,
     ) -> Copy | None:
         """Offer the request to an experiment, and to the recording."""
-        given = (request_id, path, target, headers, body, prompt, received_ns, sent_ns)
+        given = (request_id, asked, body, prompt, received_ns, sent_ns)
         copy = super().copied(fleet, *given)
+        if not self._recording.experiments:
+            return copy
         recorded = self._recording.copied(None, *given)
         if copy is None or recorded is None:
             return copy or recorded
@@ -93,7 +100,7 @@ class TappedLane(LaneLink):
     ) -> None:
         """Offer production's answer to whoever has its request."""
         given = (status, content_type, head_ns, end_ns, ending)
-        if copy.experiment is self._recording.experiments[0]:
+        if copy.experiment.name == NAME:
             self._recorded(copy, copy, *given)
             return
         super().served(copy, *given)

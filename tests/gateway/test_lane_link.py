@@ -6,7 +6,7 @@ from pathlib import Path
 import msgpack
 import uvloop
 
-from gateway.lane_link import LaneLink
+from gateway.lane_link import LaneLink, asked
 from gateway.spec import SamplingSpec
 from routing.types import Prompt
 
@@ -21,7 +21,7 @@ def link_to(path: Path, loop: asyncio.AbstractEventLoop) -> LaneLink:
 def offer(link: LaneLink, number: int) -> None:
     prompt = Prompt("m", (number,), (4,), number, 0, False, None)
     body = b'{"n":%d}' % number
-    link.copied(None, f"r{number}", "/v1/completions", "/v1/completions", HEADERS, body, prompt, 1, 2)
+    link.copied(None, f"r{number}", asked("/v1/completions", "/v1/completions", HEADERS), body, prompt, 1, 2)
 
 
 async def connected(link: LaneLink, path: Path) -> None:

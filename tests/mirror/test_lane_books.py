@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.lane_link import LaneLink
+from gateway.lane_link import LaneLink, asked
 from gateway.spec import SamplingSpec
 from mirror.lane import Lane
 from mirror.spec import ArmSpec
@@ -84,7 +84,7 @@ def offer(link: LaneLink, number: int, turns: int = 0) -> None:
     prompt = Prompt("m", (number,), (4,), number, turns, False, None)
     body = b'{"model":"llama","messages":[{"role":"user","content":"%d"}]}' % number
     path = "/v1/chat/completions"
-    link.copied(None, f"r{number}.{turns}", path, path, HEADERS, body, prompt, 1, 2)
+    link.copied(None, f"r{number}.{turns}", asked(path, path, HEADERS), body, prompt, 1, 2)
 
 
 async def connected(link: LaneLink, run_dir: Path) -> None:

@@ -23,6 +23,8 @@ OURS = tuple(f"{ROOT / room}/" for room in ("gateway", "wire", "routing", "mirro
 # What the loop calls when something came or was put off; all else a worker does by the clock.
 CALLED = ("data_received", "buffer_updated", "eof_received", "_flush", "_go_on")
 
+LINGERED_S = 0.3  # after which production's answer has been written to the lane, too
+
 
 @dataclass
 class Steps:
@@ -96,8 +98,6 @@ class InStep:
             await asyncio.wait_for(link.reader.readuntil(TOKEN.encode() + b"\n\n\r\n"), 20)
             self._more.set()
         await asyncio.wait_for(link.reader.readuntil(LAST), 20)
-        for _ in range(20):
-            await asyncio.sleep(0)  # what was put off is done, too
 
 
 @dataclass
@@ -150,8 +150,10 @@ async def steps_of(shadow: str, tokens: int = 9) -> list[list[str]]:
     async with worker(stage.engine, shadow) as gateway, kept(gateway) as link:
         for n in range(3):
             await stage.ask(link, 2, n)
+        await asyncio.sleep(LINGERED_S)
         with seen(gateway, stage.engine) as steps:
             await stage.ask(link, tokens, 9)
+            await asyncio.sleep(LINGERED_S)
     return steps.made
 
 
