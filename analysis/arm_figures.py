@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from analysis.measure import LATENCIES, AnswerMeasure
+from analysis.measure import LATENCIES, AnswerMeasure, latencies_ms
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.quantile import Latest
@@ -32,7 +32,7 @@ class ArmFigures:
         self.answers = 0
         self.errors = 0
         self._faults: dict[str, int] = {}
-        self._latencies = {latency: Latest() for latency in LATENCIES}
+        self._latencies = [Latest() for _ in LATENCIES]
         self._judged = 0
         self._in_slo = 0
 
@@ -45,8 +45,7 @@ class ArmFigures:
             self.errors += 1
             self._faults[answer.fault] = self._faults.get(answer.fault, 0) + 1
         else:
-            for latency, latest in self._latencies.items():
-                value = answer.latency_ms(latency)
+            for latest, value in zip(self._latencies, latencies_ms(answer), strict=True):
                 if value is not None:
                     latest.add(value)
         if answer.streamed or answer.fault is not None:
@@ -60,5 +59,8 @@ class ArmFigures:
             "errors": self.errors,
             "faults": dict(sorted(self._faults.items())),
             "slo_met": self._in_slo / self._judged if has_slo(self._spec) and self._judged else None,
-            **{f"{latency}_ms": latest.percentiles() for latency, latest in self._latencies.items()},
+            **{
+                f"{latency}_ms": latest.percentiles()
+                for latency, latest in zip(LATENCIES, self._latencies, strict=True)
+            },
         }

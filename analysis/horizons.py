@@ -37,10 +37,13 @@ class Horizons:
     def __init__(self, candidate: str) -> None:
         self._candidate = candidate
         self._columns = {latency: _Column() for latency in LATENCIES}
+        self._full = False
         self._made: dict[tuple[str, str, int, float], QuantileEffect | None] = {}
 
     def add(self, record: PairRecord, window: int) -> None:
         """Takes one pair; `window` is the number of its window."""
+        if self._full:
+            return
         ours, theirs = record.answer("control"), record.answer(self._candidate)
         if ours is None or theirs is None or NOT_A_FAULT in (ours.fault, theirs.fault):
             return
@@ -55,6 +58,7 @@ class Horizons:
             column.control.append(values[0])
             column.candidate.append(values[1])
             column.windows.append(window)
+        self._full = all(len(column.windows) == HORIZONS[-1] for column in self._columns.values())
 
     def show(self, alpha: float) -> dict[str, dict[str, Any]]:
         """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with

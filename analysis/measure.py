@@ -68,6 +68,12 @@ _LATENCY_MS: Mapping[str, Callable[[AnswerMeasure], float | None]] = {
 }
 
 
+# All four, in the order of LATENCIES.
+latencies_ms: Callable[[AnswerMeasure], tuple[float | None, ...]] = attrgetter(
+    *(f"{latency}_ms" for latency in LATENCIES)
+)
+
+
 class PairRecord(msgspec.Struct, frozen=True, array_like=True):
     """One pair as measures.
 

@@ -4,12 +4,11 @@ An arm that carries a tenth of an engine's load answers faster than that engine,
 batches are smaller.  So the control, configured as production is, seems faster too, by as much.
 """
 
-from math import exp
+from math import exp, log
 from typing import Any
 
 from analysis.loads import Loads
-from analysis.measure import LATENCIES, Latency, PairRecord
-from analysis.stats.contrast import contrast
+from analysis.measure import LATENCIES, Latency, PairRecord, latencies_ms
 from analysis.verdict import Label
 
 _FEWEST = 20  # pairs
@@ -20,29 +19,33 @@ class Naive:
     """Geometric mean ratios of the arms' latencies to production's on the same requests."""
 
     def __init__(self) -> None:
-        # Whole billionths: their sum does not depend on the order in which pairs came.
-        self._sums: dict[tuple[str, Latency], int] = {}
-        self._pairs: dict[tuple[str, Latency], int] = {}
+        # Of each arm, by latency.  Whole billionths: their sum does not depend on the order of the pairs.
+        self._sums: dict[str, list[int]] = {}
+        self._pairs: dict[str, list[int]] = {}
 
     def add(self, record: PairRecord) -> None:
         """Takes one live pair; without production's answer it says nothing."""
         shown = record.production
         if shown is None or shown.fault is not None:
             return
+        logs = [_log(value) for value in latencies_ms(shown)]
         for answer in record.answers:
             if answer.twin or answer.fault is not None:
                 continue
-            for latency in LATENCIES:
-                d = contrast(shown.latency_ms(latency), answer.latency_ms(latency), None, None)
-                if d is not None:
-                    key = answer.arm, latency
-                    self._sums[key] = self._sums.get(key, 0) + round(d * 1e9)
-                    self._pairs[key] = self._pairs.get(key, 0) + 1
+            if answer.arm not in self._sums:
+                self._sums[answer.arm], self._pairs[answer.arm] = [0] * len(LATENCIES), [0] * len(LATENCIES)
+            sums, pairs = self._sums[answer.arm], self._pairs[answer.arm]
+            for at, value in enumerate(latencies_ms(answer)):
+                ours, theirs = logs[at], _log(value)
+                if ours is not None and theirs is not None:
+                    sums[at] += round((theirs - ours) * 1e9)
+                    pairs[at] += 1
 
     def ratio(self, arm: str, latency: Latency) -> float | None:
         """Arm / production; None below 20 pairs."""
-        n = self._pairs.get((arm, latency), 0)
-        return exp(self._sums[arm, latency] / 1e9 / n) if n >= _FEWEST else None
+        at = LATENCIES.index(latency)
+        n = self._pairs[arm][at] if arm in self._pairs else 0
+        return exp(self._sums[arm][at] / 1e9 / n) if n >= _FEWEST else None
 
     def show(self, candidates: dict[str, Label], loads: Loads) -> dict[str, Any]:
         """JSON-able: every arm's ratios, and in words what they are worth.
@@ -76,3 +79,7 @@ class Naive:
             if label != "UNDECIDED"
         ]
         return "; ".join([f"not comparable to production{why}", *verdicts])
+
+
+def _log(value: float | None) -> float | None:
+    return log(value) if value is not None and value > 0.0 else None

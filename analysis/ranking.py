@@ -14,7 +14,7 @@ from analysis.hardware import Hardware
 from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
 from analysis.loads import Loads
-from analysis.measure import LATENCIES, Latency, PairRecord
+from analysis.measure import LATENCIES, Latency, PairRecord, latencies_ms
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
 from analysis.quality import Quality
@@ -215,8 +215,10 @@ class Trial:
             theirs = record.answer(name)
             if ours is None or theirs is None:
                 continue
-            for latency in LATENCIES:
-                d = contrast(ours.latency_ms(latency), theirs.latency_ms(latency), ours.fault, theirs.fault)
+            faults = ours.fault, theirs.fault
+            both = zip(LATENCIES, latencies_ms(ours), latencies_ms(theirs), strict=True)
+            for latency, control, candidate in both:
+                d = contrast(control, candidate, *faults)
                 if d is not None:
                     values[f"{latency} {name}"] = d
             for metric, score in record.outputs.get(name, {}).items():

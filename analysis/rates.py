@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.arm_figures import has_slo, meets_slo
-from analysis.measure import LATENCIES, AnswerMeasure, PairRecord
+from analysis.measure import LATENCIES, AnswerMeasure, PairRecord, latencies_ms
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.sequence import FEWEST_UNITS
@@ -50,7 +50,8 @@ class Rates:
             return {}
         values = {}
         for rate, amiss in self._amiss(ours, theirs).items():
-            count = self._counts.setdefault(rate, _Count())
+            if (count := self._counts.get(rate)) is None:
+                count = self._counts[rate] = _Count()
             count.pairs += 1
             count.control += amiss[0]
             count.candidate += amiss[1]
@@ -58,15 +59,19 @@ class Rates:
         return values
 
     def _amiss(self, ours: AnswerMeasure, theirs: AnswerMeasure) -> dict[str, tuple[bool, bool]]:
-        pair = (ours, theirs)
         found = {"errors": (ours.fault is not None, theirs.fault is not None)}
-        if has_slo(self._spec) and all(answer.streamed or answer.fault is not None for answer in pair):
+        if has_slo(self._spec) and all(
+            answer.streamed or answer.fault is not None for answer in (ours, theirs)
+        ):
             found["slo"] = (not meets_slo(self._spec, ours), not meets_slo(self._spec, theirs))
-        for latency in LATENCIES:
+        times = zip(LATENCIES, latencies_ms(ours), latencies_ms(theirs), strict=True)
+        for latency, control, candidate in times:
             bound = self._slow_ms.get(latency)
-            slow = [_is_slow(answer, answer.latency_ms(latency), bound) for answer in pair]
-            if slow[0] is not None and slow[1] is not None:
-                found[f"slow_{latency}"] = (slow[0], slow[1])
+            if bound is None:
+                continue
+            mine, other = _is_slow(ours, control, bound), _is_slow(theirs, candidate, bound)
+            if mine is not None and other is not None:
+                found[f"slow_{latency}"] = (mine, other)
         return found
 
     def show(self, windows: Windows | None, alpha: float) -> dict[str, dict[str, Any]]:
@@ -95,9 +100,7 @@ class Rates:
         return shown
 
 
-def _is_slow(answer: AnswerMeasure, value_ms: float | None, bound_ms: float | None) -> bool | None:
-    if bound_ms is None:
-        return None
+def _is_slow(answer: AnswerMeasure, value_ms: float | None, bound_ms: float) -> bool | None:
     if answer.fault is not None:
         return True
     return None if value_ms is None else value_ms > bound_ms

@@ -86,8 +86,11 @@ class Windows:
             return False
         window = self._open.setdefault(key, _Open())
         window.pairs += 1
+        held = window.values
         for name, value in values.items():
-            window.values.setdefault(name, []).append(value)
+            if (column := held.get(name)) is None:
+                column = held[name] = []
+            column.append(value)
         before = (at_ns - self._settle_ns) // self.window_ns
         if self._closed_before is not None and before <= self._closed_before:
             return False
