@@ -149,7 +149,7 @@ def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
     return 1.0 / max(1, len(fleet.engines)) if isinstance(rate, str) else rate
 
 
-def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec) -> bytes:
+def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec | RecordSpec) -> bytes:
     """The hand-over on a child's stdin.  It holds keys: never logged, never on disk."""
     return msgspec.json.encode(spec)
 

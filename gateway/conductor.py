@@ -235,6 +235,8 @@ class Conductor:
             told = replace(told, shadow=replace(self._told.shadow, experiments=()))
         if told.launch is None and self._told.launch is not None:
             told = replace(told, launch=replace(self._told.launch, engines=(), watched=()))
+        if told.record is None and self._told.record is not None:
+            told = replace(told, record=replace(self._told.record, to=""))
         self._columns.hold(columns)
         return told
 

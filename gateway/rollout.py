@@ -10,15 +10,17 @@ from dataclasses import dataclass, field, replace
 from analysis.spec import AnalysisSpec
 from gateway.compose import Told
 from gateway.launch.spec import LaunchSpec
+from gateway.recording.spec import RecordSpec
 from gateway.spec import WorkerSpec
 from mirror.spec import ShadowSpec
 
 Step = Mapping[str, bytes]  # child to what it is told
-Spec = WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec
+Spec = WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec | RecordSpec
 
 SHADOW = "shadow"
 ANALYSIS = "analysis"
 LAUNCH = "launch"
+RECORDING = "recording"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +113,13 @@ def steps(old: Told, told: Told, body: Callable[[Spec], bytes]) -> list[Step]:
     started; then the analysis begins anew, and after it the shadow.
     """
     workers = {name_of(worker): body(worker) for worker in told.workers}
-    launch: list[Step] = []
+    also: list[Step] = []
     if told.launch is not None and told.launch != old.launch:
-        launch.append({LAUNCH: body(told.launch)})
+        also.append({LAUNCH: body(told.launch)})
+    if told.record is not None and old.record is not None and told.record != old.record:
+        also.append({RECORDING: body(told.record)})
     if (old.shadow, old.analysis) == (told.shadow, told.analysis):
-        return [workers, *launch]
+        return [workers, *also]
     found, shadow = changes(old, told), told.shadow
     fewer = [
         replace(worker, experiments=tuple(s for s in worker.experiments if s.experiment in found.same))
@@ -125,7 +129,7 @@ def steps(old: Told, told: Told, body: Callable[[Spec], bytes]) -> list[Step]:
     if shadow is not None and found.ending:
         kept = tuple(one for one in shadow.experiments if one.name in found.same)
         planned.append({SHADOW: body(replace(shadow, experiments=kept))})
-    planned += launch
+    planned += also
     planned.append({ANALYSIS: body(replace(told.analysis, anew=found.anew))})
     if shadow is not None:
         planned.append({SHADOW: body(replace(shadow, anew=found.anew))})

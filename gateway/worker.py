@@ -168,11 +168,12 @@ class _Worker:
         for engine in (engine for fleet in spec.fleets for engine in fleet.engines):
             self._pools.secure(service.pools[engine.id], engine)
         self.lane.renew(spec.experiments)
+        self.lane.record(spec.record)
         self.brakes.renew(spec.experiments)
         self._metrics.know(
             engines=[engine.url for fleet in spec.fleets for engine in fleet.engines],
             fleets=[fleet.name for fleet in service.fleets.fleets],
-            experiments=[experiment.name for experiment in self.lane.experiments],
+            experiments=[*(experiment.name for experiment in self.lane.experiments), RECORDING],
             keys=_keys(spec),
         )
 

@@ -71,6 +71,8 @@ class Recording:
     async def follow(self, changes: Changes) -> None:
         """Take new settings as they come."""
         async for spec, done in changes:
+            if spec != self._spec:
+                await self.drained(_LAST_ANSWERS_S)
             self.renew(spec)
             done(None)
 

@@ -12,7 +12,7 @@ SOCKET = "record.sock"
 
 @dataclass(frozen=True, slots=True)
 class RecordSpec:
-    """Where and how traffic is written down.
+    """Where and how traffic is written down; with an empty `to`, nothing is.
 
     `key` names blocks and sessions; it is never written.  `held_bytes` bounds the requests in memory whose
     answers are awaited, `open_s` how long one is.  `keep_bytes` and `keep_s` bound what older files may take:
