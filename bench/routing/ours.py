@@ -91,7 +91,7 @@ class Ours:
         charged.release(sent.ask.prompt)
         charged.engine.said(sent.ask.prompt, answer.output_tokens)
         told = Usage(answer.prompt_tokens, answer.cached_tokens, answer.output_tokens)
-        if self._told is not None:
+        if self._told is not None and charged.promise is not None:
             self._told.answered(sent.engine, charged.promise, answer)
         charged.engine.streamed(charged.choice, sent.sent_ns, answer.first_ns, now_ns, told)
 

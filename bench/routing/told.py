@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from bench.routing.asks import Ask
 from bench.routing.engine import Answer, Engine
+from routing.events.trust import Trust
 from routing.lasting import Shares
 from routing.policy import NOTHING_WAITS, Lasting
 from routing.types import Prompt
@@ -20,11 +21,12 @@ READINGS: Final = (CREDIT, DEVICE, FULL)
 
 
 class Promise(NamedTuple):
-    """Tokens of a prompt that were promised to be held at its turn, that were held, and more below."""
+    """Tokens of a prompt that are to be held at its turn, and more below.  `now`: those that are held, where
+    others wait before it; else None."""
 
     tokens: int
-    now: int
     below: int
+    now: int | None
 
 
 class Told:
@@ -37,26 +39,30 @@ class Told:
         self._reading = reading
         self._below: dict[int, tuple[int, int]] = {}
         self._shares = Shares()
-        self._waited: dict[int, Promise] = {}
+        self._promises: dict[int, Promise] = {}
+        self.trust = Trust()
         self.ask: Ask | None = None
 
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         ask = self.ask
         assert ask is not None and ask.prompt is prompt
         held: dict[int, int] = {}
-        self._below, self._waited = {}, {}
+        self._below, self._promises = {}, {}
         whole, tokens = prompt.ends[-1], ask.prompt_tokens
         for number, engine in enumerate(self._engines):
             size = engine.cache.block_size
-            here, below = engine.cache.reach(ask.blocks[: tokens // size])
+            here, below = self._said(number, engine, ask.blocks[: tokens // size])
             if self._reading == FULL:
                 here, below = here + below, 0
             elif self._reading == DEVICE:
                 below = 0
+            now = None
             if number in lasting:
-                lasts = _lasts(ask, here, size, lasting[number])
-                self._waited[number] = Promise(lasts * size, here * size, (below + here - lasts) * size)
+                now, lasts = here * size, _lasts(ask, here, size, lasting[number])
                 below, here = below + here - lasts if below else 0, lasts
+            self._promises[number] = Promise(here * size, below * size, now)
+            if number in self.trust.distrusted:
+                continue
             held[number] = here * size * whole // tokens
             if below:
                 self._below[number] = below * size * whole // tokens, 0
@@ -68,16 +74,21 @@ class Told:
     def share(self, engine: int) -> float:
         return self._shares.of(engine)
 
-    def promised(self, engine: int) -> Promise | None:
-        """Of the prompt that was last asked about; None where nobody waits before it."""
-        return self._waited.get(engine)
+    def promised(self, engine: int) -> Promise:
+        """Of the prompt that was last asked about."""
+        return self._promises[engine]
 
-    def answered(self, engine: int, promise: Promise | None, answer: Answer) -> None:
+    def answered(self, engine: int, promise: Promise, answer: Answer) -> None:
         """What became of a promise."""
-        if promise is not None:
-            cached, size = answer.cached_tokens, self._engines[engine].cache.block_size
-            tokens = min(max(promise.tokens, cached), promise.tokens + promise.below)
+        cached, size = answer.cached_tokens, self._engines[engine].cache.block_size
+        tokens = min(max(promise.tokens, cached), promise.tokens + promise.below)
+        if promise.now is not None:
             self._shares.told(engine, tokens, promise.now, cached, size)
+        self.trust.told(engine, tokens, cached, size)
+
+    def _said(self, number: int, engine: Engine, chain: Sequence[int]) -> tuple[int, int]:
+        """Leading blocks that the engine says it holds, and can load behind them."""
+        return engine.cache.reach(chain)
 
 
 def _lasts(ask: Ask, count: int, size: int, lasting: Lasting) -> int:

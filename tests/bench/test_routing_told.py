@@ -1,12 +1,13 @@
 """What the routing bench tells of engines' blocks is what they have, on the device and in the host's."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from bench.routing.asks import Ask
-from bench.routing.engine import Engine
+from bench.routing.engine import Answer, Engine
 from bench.routing.measures import measure
 from bench.routing.oracles import Clairvoyant, Pooled
 from bench.routing.ours import Ours
@@ -93,3 +94,46 @@ def test_a_reading_is_named_behind_the_policy() -> None:
     assert one(scene, 0.7, "prefix_cost@credit", 3).hit > one(scene, 0.7, "prefix_cost@device", 3).hit
     with pytest.raises(ValueError, match="read as credit, device, full"):
         one(scene, 0.7, "prefix_cost@everything", 3)
+
+
+class Lying(Told):
+    """Engine 0 says of every prompt that it holds all, or can load all."""
+
+    below_only = False
+
+    def _said(self, number: int, engine: Engine, chain: Sequence[int]) -> tuple[int, int]:
+        if number:
+            return super()._said(number, engine, chain)
+        return (0, len(chain)) if self.below_only else (len(chain), 0)
+
+
+class Believing(Ours):
+    """Hears the lie.  Answers say what was cached, or do not, or that engine's repeat the lie."""
+
+    def __init__(self, setting: Setting, engines: Sequence[Engine], *, below: bool, answers: str) -> None:
+        super().__init__(lambda: policy_of("prefix_cost"), setting, 1, engines, reading=CREDIT)
+        self._told = Lying(engines, CREDIT)
+        self._told.below_only = below
+        self._answers = answers
+        for _, fleet in self._workers:
+            fleet.router.know(self._told)
+
+    def ended(self, sent: Sent, answer: Answer, now_ns: int) -> None:
+        cached, told = answer.cached_tokens, self._told
+        if self._answers == "lie" and sent.engine == 0:
+            answer.cached_tokens = answer.prompt_tokens
+        elif self._answers == "nothing":
+            answer.cached_tokens, self._told = None, None  # type: ignore[assignment]
+        super().ended(sent, answer, now_ns)
+        answer.cached_tokens, self._told = cached, told
+
+
+@pytest.mark.parametrize("below", [False, True])
+@pytest.mark.parametrize("answers", ["truth", "nothing", "lie"])
+def test_an_engine_that_says_it_has_everything_is_not_sent_everything(below: bool, answers: str) -> None:
+    """Load wins: prompts of which nobody holds anything, at a load that one engine cannot bear."""
+    four = Setting(engines=4)
+    plan = Plan(drawn("all-unique", 7, 16), 3.0, 300, four, 1)
+    lied = run(plan, lambda engines: Believing(four, engines, below=below, answers=answers))
+    sent = Counter(one.engine for one in lied.outcomes)
+    assert sent[0] < 0.7 * len(lied.outcomes) and measure(lied).goodput >= 0.85
