@@ -1,8 +1,8 @@
 """Which tokens did the control say, and how is an engine made to decode the same?
 
-vLLM does where it runs with --enable-trace-replay and VLLM_ENABLE_SCALE_OUT_ENDPOINTS=1: token ids in, and
-those to decode among the sampling parameters.  Whether an engine can is asked (`probe`), and whether it did
-is looked at, answer by answer (`is_forced`).
+vLLM does where it runs with --enable-trace-replay and --enable-scale-out: token ids in, and those to decode
+among the sampling parameters.  Whether an engine can is asked (`probe`), and whether it did is looked at,
+answer by answer (`is_forced`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

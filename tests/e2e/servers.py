@@ -29,6 +29,12 @@ VLLM_ENV = {
     "TORCHDYNAMO_DISABLE": "1",
 }
 
+INTERPRETED_ENV = {
+    "VLLM_USE_V2_MODEL_RUNNER": "1",
+    "TRITON_INTERPRET": "1",
+    "PYTHONPATH": str(HERE / "interpreted"),
+}
+
 
 def installed(engine: str) -> Path:
     """The folder with `engine` in it; skips the test, saying what to type, where it is not installed."""
@@ -89,15 +95,20 @@ def llamacpp(log_dir: Path, *, slots: int = 2) -> Iterator[str]:
 
 
 @contextmanager
-def vllm(log_dir: Path, *flags: str) -> Iterator[str]:
-    """A vLLM server on the CPU with the tiny model; gives its URL."""
+def vllm(log_dir: Path, *flags: str, interpreted: bool = False) -> Iterator[str]:
+    """A vLLM server on the CPU with the tiny model; gives its URL.
+
+    `interpreted`: with vLLM's second model runner, its kernels in Triton's interpreter, some tokens a
+    second: what only that one can do.
+    """
     folder, port = installed("vllm"), free_port()
     argv = [str(folder / "vllm/bin/python"), "-m", "vllm.entrypoints.openai.api_server"]
     argv += ["--model", str(HERE / "tiny-llama"), "--served-model-name", "tiny", "--host", "127.0.0.1"]
     argv += ["--port", str(port), "--enforce-eager", "--max-model-len", "2048", "--block-size", "32"]
     argv += ["--enable-prompt-tokens-details", *flags]
     url = f"http://127.0.0.1:{port}"
-    with started(argv, VLLM_ENV, log_dir / f"vllm-{port}.log", url + "/v1/models", 300):
+    env = {**VLLM_ENV, **(INTERPRETED_ENV if interpreted else {})}
+    with started(argv, env, log_dir / f"vllm-{port}.log", url + "/v1/models", 300):
         yield url
 
 
