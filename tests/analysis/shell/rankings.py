@@ -187,3 +187,28 @@ def conditions() -> dict[str, Any]:
         "marked_pairs": {"warm_up": 17},
         "unused_pairs": 3,
     }
+
+
+def launched(*states: str, hardware: str | None = None) -> dict[str, Any]:
+    """What a status has of launched engines: the control's and candidates', in these states."""
+    engines = [
+        {
+            "experiment": "fp8-kv-cache",
+            "arm": arm,
+            "url": f"http://127.0.0.1:{20_000 + n}",
+            "state": state,
+            "why": "it exited with status 2" if state in ("failed", "restarting") else None,
+            "starts": 1 + n,
+            "deaths": 3 * (state == "failed"),
+            "gpus": [f"GPU-{n}"] if state in ("ready", "starting", "warming") else [],
+            "lines": ["usage: engine <options>", "no such option --kv"] if state == "failed" else [],
+        }
+        for n, (arm, state) in enumerate(zip(("control", *ARMS), states, strict=False))
+    ]
+    return {"engines": engines, "hardware": {"source": "NVML", "gpus": 2, "error": hardware}}
+
+
+def turns(**more: Any) -> dict[str, Any]:
+    """What the shadow process tells of an experiment whose arms take turns."""
+    slots = {"standing": "control", "blocks": 12, "turns": 9, "troubles": {}, "replay": None, "over": False}
+    return {"experiment": "fp8-kv-cache", "slots": {**slots, **more}}

@@ -6,6 +6,7 @@ import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { launchedPanel } from "./launched.js";
 import { METRICS, outputBadge, rankingTable } from "./ranking.js";
+import { turnsOf, turnsPanel } from "./turns.js";
 
 const ARM_METRICS = [["ttft_ms", "TTFT"], ["itl_ms", "ITL"], ["tpot_ms", "TPOT"], ["e2e_ms", "E2E"]];
 const OUTPUTS = ["exact_match", "first_divergence", "edit_similarity", "length_ratio", "finish_reason", "tool_calls"];
@@ -100,12 +101,13 @@ function waiting(spec) {
   return h("div", { class: "panel empty" }, h("h2", {}, "No pair has arrived yet"), h("p", {}, `Candidates: ${(spec.candidates ?? []).join(", ") || "none"}. A pair is one sampled request answered by control and every candidate. If this stays: is there traffic, is the sample rate above 0, and do control and candidates answer?`));
 }
 
-const FRAME = ["head", "launched", "table", "charts", "detail"];
+const FRAME = ["head", "turns", "launched", "table", "charts", "detail"];
 
 export function drawExperiment(section, spec, ranking, status) {
   const slots = section.slots ?? (section.slots = Object.fromEntries(FRAME.map((name) => [name, section.appendChild(document.createElement("div"))])));
   section.setAttribute("aria-label", `Experiment ${spec.name}`);
   show(slots.head, [spec, ranking && { ...ranking, candidates: ranking.candidates.map((c) => c.verdicts) , control: 0, production: 0 }], () => head(spec, ranking));
+  show(slots.turns, turnsOf(status, spec.name), () => turnsPanel(status, spec.name) ?? []);
   show(slots.launched, status?.launched ?? null, () => launchedPanel(status, spec.name) ?? []);
   if (!ranking || !(ranking.pairs > 0 || (ranking.books?.admitted ?? 0) > 0)) {
     show(slots.table, spec, () => waiting(spec));
