@@ -299,6 +299,12 @@ def _setting(given: argparse.Namespace) -> "Setting":
     return Setting(given.supervisor, given.log_level, given.log_format, given.control)
 
 
+def _definitions(given: argparse.Namespace) -> int:
+    from gateway.definitions import command
+
+    return command(given.url, given.model, given.prompt, given.max_tokens, given.timeout)
+
+
 def _say(text: str, status: int) -> int:
     print(text, file=sys.stderr)
     return status
@@ -314,6 +320,7 @@ _COMMANDS = {
     "demo": _demo,
     "top": _top,
     "experiment": _experiment,
+    "definitions": _definitions,
     "key": _key,
     "version": _version,
     "_worker": _worker,

@@ -86,6 +86,14 @@ The first line is the key, for the client alone; what follows is the entry.
   shadowlane key search-team | (read -r key; cat >> entries.yaml; echo "$key")
   shadowlane key search-team --stdin < key.txt     (a key that exists already)
 """
+_DEFINITIONS = """\
+Ask an engine once, streamed, and say what TTFT, ITL, TPOT and E2E every tool would report of that one answer:
+ours, AIPerf's, GuideLLM's, genai-bench's, inference-perf's, vLLM's and LLMPerf's.
+
+  shadowlane definitions http://10.0.0.5:8000 --model llama
+
+Exit status 0: it answered.  1: it did not, or not in a stream.
+"""
 _EXPERIMENT = """\
 The kill switch: a paused experiment copies nothing, in any worker, within a second, and its arms are rid of
 what was under way.  Production does not notice.  A pause by hand lasts over restarts, until it is resumed.
@@ -131,6 +139,9 @@ def parser() -> argparse.ArgumentParser:
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
     _experiment(_command(commands, "experiment", "pause experiments, or let them go on", _EXPERIMENT))
+    _definitions(
+        _command(commands, "definitions", "one answer under every tool's definitions", _DEFINITIONS)
+    )
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
     key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")
@@ -236,6 +247,15 @@ def _diff(command: argparse.ArgumentParser) -> None:
     add("--limit", metavar="N", type=int, default=10, help="how many (%(default)s)")
     add("--json", action="store_true", help="print JSON")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _definitions(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("url", metavar="URL", help="an engine, or a gateway")
+    add("--model", metavar="NAME", help="the model's name, where it has to be said")
+    add("--prompt", metavar="TEXT", default="Count from one to fifty.", help="what is asked (%(default)s)")
+    add("--max-tokens", metavar="N", type=int, default=128, help="how long the answer may be (%(default)s)")
+    add("--timeout", metavar="S", type=float, default=300.0, help="seconds it may take (%(default)s)")
 
 
 def _experiment(command: argparse.ArgumentParser) -> None:
