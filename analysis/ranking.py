@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from analysis import checks
 from analysis.arm_figures import ArmFigures
+from analysis.bursts import Bursts
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
 from analysis.diff_figures import DiffFigures
@@ -79,6 +80,7 @@ class Trial:
         self._candidates = {name: ArmFigures(spec) for name in spec.candidates}
         self._fairness = {name: Fairness(name) for name in spec.candidates}
         self._diffs = {name: DiffFigures(name) for name in spec.candidates}
+        self._bursts = {name: Bursts(name) for name in spec.candidates}
         slow_ms = {} if self._calibration is None else self._calibration.slow_ms
         self._rates = {name: Rates(name, spec, slow_ms) for name in spec.candidates}
         self._horizons = {name: Horizons(name) for name in spec.candidates}
@@ -133,8 +135,9 @@ class Trial:
         self._naive.add(record)
         for fairness in self._fairness.values():
             fairness.add(record)
-        for diffs in self._diffs.values():
+        for name, diffs in self._diffs.items():
             diffs.add(record)
+            self._bursts[name].add(record)
         at_ns = self._window_ns(record)
         window = at_ns // self._windows.window_ns
         for horizons in self._horizons.values():
@@ -314,6 +317,8 @@ class Trial:
             gpu_clocks(self._hardware.show()),
         ]
         own = {name: [f.load(), f.order(), f.cache(), f.errors()] for name, f in self._fairness.items()}
+        for name, bursts in self._bursts.items():
+            own[name].append(bursts.check())
         merged = [checks.worst(list(same)) for same in zip(*own.values(), strict=True)]
         every = {name: [*shared, *mine] for name, mine in own.items()}
         every["all"] = [checks.enough_units(units), *shared, *merged]

@@ -91,6 +91,7 @@ def answer_measure(arm: str, at_ns: int, scale: float = 1.0, **more: Any) -> Ans
         "cached_tokens": 50,
         "token_source": "usage",
         "finish_reason": "stop",
+        "arrival_tokens": 1.0,
     }
     return AnswerMeasure(**{**values, **more})
 

@@ -95,6 +95,7 @@ TABLE: dict[str, tuple[Callable[[], Trial], set[str]]] = {
         over(lambda r: altered(r, "quick", cached_tokens=90 if halves(int(r.id[1:])) else 10)),
         {"ttft", "e2e"},
     ),
+    "token_bursts": (over(lambda r: altered(r, "quick", arrival_tokens=3.0)), {"itl"}),
     "errors": (
         over(lambda r: altered(r, "control", fault="timeout") if int(r.id[1:]) % 5 == 0 else r),
         EVERY,
