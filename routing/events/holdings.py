@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from routing.events.chain import continued, scope
 from routing.events.decode import Removed, Stored
+from routing.events.kin import Kin
 
 _NONE: Final = -1
 _MOST_COUNT: Final = 0xFFFF_FFFF
@@ -52,6 +53,7 @@ class Holdings:
         self._parent, self._children, self._count = array("i"), array("I"), array("I")
         self._free: list[int] = []
         self._again: dict[int, int] = {}  # names held under more than one hash: how many more
+        self._kin: Kin | None = None
 
     @property
     def ghosts(self) -> int:
@@ -150,13 +152,8 @@ class Holdings:
         if event.group is not None and event.group != self._group:
             return unknown
         if event.wholly:
-            for cut in self._continued(event.hashes):
-                if self._hash[cut] not in self._slots:
-                    continue  # a ghost, gone with the last that continued it
-                if self._count[cut]:
-                    self._count[cut] = 0
-                    self._let_go(self._name[cut])
-                self._forget(cut)
+            for own in event.hashes:
+                self._cut(own)
             return unknown
         for own in event.hashes:
             slot = self._slots.get(own)
@@ -169,18 +166,20 @@ class Holdings:
                 self._forget(slot)
         return unknown
 
-    def _continued(self, hashes: Sequence[int]) -> list[int]:
-        """The slots of blocks, and of what continues them, that before those."""
-        found = [self._slots[own] for own in dict.fromkeys(hashes) if own in self._slots]
-        if not any(self._children[slot] for slot in found):
-            return found
-        children: dict[int, list[int]] = {}  # rare enough to look at all of them
-        for slot in self._slots.values():
-            children.setdefault(self._parent[slot], []).append(slot)
-        found = list(dict.fromkeys(found))
-        for slot in found:  # which grows meanwhile
-            found += children.pop(slot, ())
-        return list(dict.fromkeys(reversed(found)))
+    def _cut(self, own: int) -> None:
+        """Let a block go, and all that continues it."""
+        slot = self._slots.get(own)
+        if slot is None:
+            return
+        if self._kin is None and self._children[slot]:
+            self._kin = Kin(self._slots.values(), self._parent)
+        for one in self._kin.line(slot) if self._kin is not None else (slot,):
+            if self._hash[one] not in self._slots:
+                continue  # a ghost, gone with the last that continued it
+            if self._count[one]:
+                self._count[one] = 0
+                self._let_go(self._name[one])
+            self._forget(one)
 
     def clear(self) -> None:
         """Nothing is held any more."""
@@ -211,6 +210,8 @@ class Holdings:
         self._slots[own] = slot
         if before != _NONE:
             self._children[before] += 1
+        if self._kin is not None:
+            self._kin.add(slot, before)
         if is_held:
             self._hold(name)
         return slot
@@ -235,6 +236,9 @@ class Holdings:
         while slot != _NONE and not self._count[slot] and not self._children[slot]:
             del self._slots[self._hash[slot]]
             self._free.append(slot)
-            slot = self._parent[slot]
+            parent = self._parent[slot]
+            if self._kin is not None:
+                self._kin.discard(slot, parent)
+            slot = parent
             if slot != _NONE:
                 self._children[slot] -= 1

@@ -32,7 +32,10 @@ class Translator:
 
     def take(self, answer: bytes) -> list[tuple[int, int, bytes]]:
         """The messages in an answer: rank, number, and the batch. Raises ValueError for what is no list."""
-        said = msgspec.json.decode(answer)
+        try:
+            said = msgspec.json.decode(answer)
+        except RecursionError:
+            raise ValueError("lists in lists without end") from None
         if not isinstance(said, list):
             raise ValueError("no list of events")
         found: list[tuple[int, int, bytes]] = []
@@ -43,11 +46,11 @@ class Translator:
                     raise TypeError
                 if type(number) is not int or not 0 <= number < 1 << 63:
                     raise TypeError
-                events = self._events(rank, one)
-            except (AttributeError, KeyError, TypeError, ValueError, IndexError):
+                message = msgspec.msgpack.encode([None, self._events(rank, one), rank])
+            except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError):
                 self.unread += 1
                 continue
-            found.append((rank, number, msgspec.msgpack.encode([None, events, rank])))
+            found.append((rank, number, message))
         return found
 
     def _events(self, rank: int, said: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -137,6 +140,7 @@ def _hash(said: Any) -> int | bytes:
     """A number, or a digest in hexadecimal."""
     if type(said) is int:
         return said
-    if isinstance(said, str):
-        return bytes.fromhex(said)
-    raise TypeError
+    digest = bytes.fromhex(said) if isinstance(said, str) else b""
+    if not digest:
+        raise TypeError
+    return digest

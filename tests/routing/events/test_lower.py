@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from routing.events.board import State
 from routing.events.chain import block_chain
 from routing.events.decode import WHOLLY
 from routing.events.publisher import Publisher
@@ -142,6 +143,33 @@ def test_what_cannot_be_read_of_a_lower_tier_is_no_doubt_of_the_device() -> None
     engine.tell({**kept(block[:2], 1, bare=False), "token_ids": ["x"]}, kept((9,), 1, bare=True))
     engine.check()
     assert engine.publisher.ignored == {"tier_malformed": 1, "tier_tokenless": 1}
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_endless_blocks_below_are_bounded_and_no_doubt_of_the_device(bare: bool) -> None:
+    """In each tier as many as on the device; and what is below is not taken for more than it is."""
+    memory = Memory()
+    publisher = Publisher(memory.book().open(4, 0), can_replay=False, most_blocks=50)
+    publisher.connected()
+    reader, number = memory.reader(), 0
+
+    def tell(*events: dict[str, Any]) -> None:
+        nonlocal number
+        publisher.heard(number, payload(*events))
+        number += 1
+
+    for n in range(200):  # each is computed, moves down, and is never said to leave
+        block = stored([n], None, [n, 7], SIZE)
+        below = stored([n], None, [] if bare else [n, 7], 0 if bare else SIZE, medium="CPU")
+        tell(block)
+        tell(below, {"type": "BlockRemoved", "block_hashes": [n]})
+        assert publisher.held == 0 and publisher.held_below[1] <= 50
+    assert publisher.state is State.EXACT
+    assert publisher.ignored["tier_tokenless" if bare else "tier_too_many_blocks"] > 0
+    tell(stored([1000], None, [1000, 7], SIZE))
+    assert reader.match(block_chain([1000, 7], SIZE), SIZE) == {4: 1}
+    assert reader.below(block_chain([3, 7], SIZE), SIZE)[4][0] == 1
+    assert reader.below(block_chain([190, 7], SIZE), SIZE)[4][0] == 0
 
 
 def test_a_publisher_that_is_gone_leaves_no_row() -> None:

@@ -137,12 +137,30 @@ def test_each_has_its_number_and_its_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [None, 7, {}, {"event_id": -1, "data": CREATED}, {"event_id": 1, "data": []}]
+    "entry",
+    [
+        None,
+        7,
+        {},
+        {"event_id": -1, "data": CREATED},
+        {"event_id": 1, "data": []},
+        {"event_id": 1, "data": {"type": "removed", "block_hashes": [1 << 70]}},
+        {"event_id": 1, "data": {"type": "removed", "block_hashes": ["", "no digest"]}},
+        {"event_id": 1, "data": chain(None, block(1, range(1 << 70, (1 << 70) + 4)))},
+        {"event_id": 1, "data": chain(None, block(1, range(4), level=-1))},
+        {"event_id": 1, "data": {"type": "updated", "block_hash": 1, "cache_level": {"new_value": 1}}},
+    ],
 )
 def test_an_entry_that_is_no_event_is_counted_and_the_next_is_read(entry: Any) -> None:
     translator = Translator()
     said = translator.take(json.dumps([entry, {"event_id": 5, "data": CREATED}]).encode())
     assert [number for _, number, _ in said] == [5] and translator.unread == 1
+
+
+@pytest.mark.parametrize("junk", [b"", b"{}", b"7", b"\xff", b"[" * 200_000, b'{"a":' * 100_000])
+def test_what_is_no_list_of_events_is_said_to_be_none(junk: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        Translator().take(junk)
 
 
 _anything = st.recursive(
