@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PACKAGES := gateway routing mirror analysis config wire emulator workload
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
-CLIENTS ?= litellm locust aiperf genai-bench guidellm
+CLIENTS ?= litellm locust aiperf genai-bench guidellm sglang-router vllm-router
 CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
 # Most tests wait for sockets and processes: files run beside one another.

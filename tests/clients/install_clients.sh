@@ -7,12 +7,14 @@
 #   aiperf       1.2 GB
 #   genai-bench  1.3 GB
 #   guidellm     1.5 GB, with a torch for CPUs; 6 GB where only the one for CUDA can be had
+#   sglang-router, vllm-router   0.1 GB each: the routers whose policies are copied
 #
 # What is there already is left as it is; a stamp with the version says so.  A client that cannot be installed is told
 # and does not keep the others from being tried: its tests are skipped.
 set -euo pipefail
 
-declare -Ar VERSIONS=([litellm]=1.110.2 [locust]=2.47.0 [aiperf]=0.13.0 [genai-bench]=0.0.5 [guidellm]=0.8.1)
+declare -Ar VERSIONS=([litellm]=1.110.2 [locust]=2.47.0 [aiperf]=0.13.0 [genai-bench]=0.0.5 [guidellm]=0.8.1
+  [sglang-router]=0.3.2 [vllm-router]=0.1.17)
 readonly TORCH=2.13.0+cpu
 
 if [ "$#" -lt 2 ]; then
