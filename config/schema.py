@@ -244,6 +244,11 @@ class Experiment(Strict):
         description="Whether nothing is copied for now; at a reload it acts at once and nothing begins anew.",
     )
     brakes: Brakes = Field(default=Brakes(), description="When it pauses itself.")
+    logprobs: Annotated[Count, Field(ge=0, le=20)] = Field(
+        default=0,
+        description="Ask every arm for the logprobs of its tokens, and of so many likeliest ones, so that"
+        " distributions are compared; it costs all arms alike.",
+    )
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."
     )

@@ -112,7 +112,11 @@ class Reader:
         shared = {name: body.get(name) for name in ("stream", "stream_options", "cache_salt")}
         flat = {**params, **shared, "return_token_ids": body.get("return_token_ids")}
         limit = params.get("max_tokens", 16)
-        ask = self._ask(flat, model, [prompt], limit, "max_tokens", None)
+        top = params.get("logprobs")
+        ask = self._ask(
+            flat, model, [prompt], limit, "max_tokens", None,
+            logprobs=None if top is None else _whole("logprobs", top, 0, 20),
+        )  # fmt: skip
         forced = params.get("trace_decode_token_ids")
         if not forced:
             return ask

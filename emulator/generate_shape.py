@@ -1,8 +1,9 @@
 """The shapes of /inference/v1/generate: token ids in, token ids out; vLLM's scale-out endpoint."""
 
+from collections.abc import Iterable
 from typing import Any
 
-from emulator.answers import Answer, StreamedAnswer
+from emulator.answers import Answer, StreamedAnswer, chat_logprobs
 from emulator.engine import Live
 from emulator.sse import DONE, Channel, JsonTexts, data_event
 
@@ -20,7 +21,8 @@ class GenerateStream(StreamedAnswer):
         last = live.emitted == live.output_tokens
         choice: dict[str, Any] = {
             "index": live.index, "finish_reason": live.plan.finish_reason if last else None,
-            "stop_reason": None, "token_ids": [live.plan.tokens[position]], "logprobs": None,
+            "stop_reason": None, "token_ids": [live.plan.tokens[position]],
+            "logprobs": _logprobs(self, live, [position]),
         }  # fmt: skip
         chunk: dict[str, Any] = {"request_id": self.id, "output_mode": "tokens", "choices": [choice]}
         if position == 0 and self.ask.return_token_ids:
@@ -35,6 +37,15 @@ class GenerateStream(StreamedAnswer):
         self.channel.end(*events, DONE)
 
 
+def _logprobs(answer: Answer, live: Live, positions: Iterable[int]) -> dict[str, Any] | None:
+    """As chat completions have them; None where they were not asked for."""
+    count, tokens = answer.ask.logprobs, live.plan.tokens
+    if count is None:
+        return None
+    told = [chat_logprobs(answer.engine.tokenizer, tokens[at], at, count) for at in positions]
+    return {"content": told}
+
+
 def generate_body(answer: Answer) -> dict[str, Any]:
     """The answer to a request that did not stream."""
     ask = answer.ask
@@ -44,7 +55,7 @@ def generate_body(answer: Answer) -> dict[str, Any]:
             "finish_reason": live.plan.finish_reason,
             "stop_reason": None,
             "token_ids": list(live.plan.tokens),
-            "logprobs": None,
+            "logprobs": _logprobs(answer, live, range(len(live.plan.tokens))),
         }
         for live in answer.lives
     ]

@@ -328,6 +328,7 @@ def _mirrored(
         slots=_slots(experiment),
         replay=_replay(experiment, fleet),
         golden=golden_of(experiment.golden),
+        logprobs=experiment.logprobs,
     )
 
 

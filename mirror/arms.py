@@ -99,7 +99,9 @@ class Arm:
         salt = f"shadowlane twin {number} of {experiment.name}" if number else None
         if slot is not None:
             salt = f"shadowlane slot {slot} copy {number} of {experiment.name}"
-        content, rewrites = body.for_arm(self.spec.model, self._dialect, experiment.models, salt)
+        content, rewrites = body.for_arm(
+            self.spec.model, self._dialect, experiment.models, salt, experiment.logprobs
+        )
         request = self._request(
             copy, number, copy.path.partition("?")[0], content, copy_headers(copy.headers)
         )
@@ -109,7 +111,11 @@ class Arm:
         """Build the request that makes the arm decode `tokens` after `prompt`, as a tenant of its own."""
         salt = f"shadowlane forced {duplicate} of {self._experiment.name}"
         content = forced.body(
-            self.spec.model, prompt, tokens, hashlib.blake2b(salt.encode()).hexdigest()[:32]
+            self.spec.model,
+            prompt,
+            tokens,
+            hashlib.blake2b(salt.encode()).hexdigest()[:32],
+            self._experiment.logprobs,
         )
         given = [(b"content-type", b"application/json")]
         return Prepared(

@@ -58,8 +58,10 @@ def is_forced(answer: Mapping[str, Any], tokens: Sequence[int]) -> bool:
     return said == list(tokens)
 
 
-def body(model: str | None, prompt: Sequence[int], tokens: Sequence[int], salt: str | None) -> bytes:
-    """The request that makes an engine decode `tokens` after `prompt`."""
+def body(
+    model: str | None, prompt: Sequence[int], tokens: Sequence[int], salt: str | None, logprobs: int = 0
+) -> bytes:
+    """The request that makes an engine decode `tokens` after `prompt`, with `logprobs` alternatives told."""
     asked: dict[str, Any] = {
         "token_ids": prompt,
         "sampling_params": {
@@ -74,6 +76,8 @@ def body(model: str | None, prompt: Sequence[int], tokens: Sequence[int], salt: 
         asked["model"] = model
     if salt is not None:
         asked["cache_salt"] = salt
+    if logprobs:
+        asked["sampling_params"]["logprobs"] = logprobs
     return msgspec.json.encode(asked)
 
 

@@ -11,7 +11,9 @@ MODEL = "model"
 USAGE = "stream_options.include_usage"
 TOKEN_IDS = "return_token_ids"
 SALT = "cache_salt"
+LOGPROBS = "logprobs"
 
+_CHAT = frozenset({"/v1/chat/completions", "/chat/completions"})
 _OPENAI = frozenset({"/v1/chat/completions", "/v1/completions", "/chat/completions", "/completions"})
 
 _FORM_BYTES = 64 << 10
@@ -30,7 +32,8 @@ class Body:
 
     def __init__(self, path: str, body: bytes, *, encoded: bool = False) -> None:
         self._body = body
-        self._openai = path.partition("?")[0].rstrip("/") in _OPENAI
+        plain = path.partition("?")[0].rstrip("/")
+        self._openai, self._chat = plain in _OPENAI, plain in _CHAT
         self._fields: dict[str, msgspec.Raw] | None = None
         if not encoded:
             try:
@@ -39,13 +42,20 @@ class Body:
                 pass
 
     def for_arm(
-        self, model: str | None, dialect: Dialect, models: tuple[str, ...], salt: str | None
+        self,
+        model: str | None,
+        dialect: Dialect,
+        models: tuple[str, ...],
+        salt: str | None,
+        logprobs: int = 0,
     ) -> tuple[bytes, tuple[str, ...]]:
         """The body for one arm and the names of the rewrites applied; with none, the client's very bytes.
 
         `model` is the arm's own name for the model, None to leave the client's; `models` are the names it
         may replace (empty: any).  `salt` makes the prefix cache treat the copy as another tenant's, where
-        the arm's engine knows how; a salt of the client's own is kept apart still.
+        the arm's engine knows how; a salt of the client's own is kept apart still.  `logprobs`: of so many
+        alternatives they are asked for, where the client asks for none and offers no tools (llama.cpp refuses
+        both at once).
         """
         if self._fields is None:
             return self._body, ()
@@ -58,6 +68,11 @@ class Body:
                 changes["stream_options"] = USAGE, options
             if dialect.tells_token_ids and "return_token_ids" not in self._fields:
                 changes["return_token_ids"] = TOKEN_IDS, b"true"
+            if logprobs and not self._fields.keys() & {"logprobs", "top_logprobs", "tools"}:
+                top = str(logprobs).encode()
+                changes["logprobs"] = LOGPROBS, b"true" if self._chat else top
+                if self._chat:
+                    changes["top_logprobs"] = LOGPROBS, top
             if salt is not None and dialect.takes_cache_salt:
                 own = _read(self._fields.get("cache_salt")) or ""
                 mixed = hashlib.blake2b(f"{salt}\0{own}".encode(), digest_size=16).hexdigest()
@@ -65,7 +80,7 @@ class Body:
         if not changes:
             return self._body, ()
         fields = self._fields | {key: msgspec.Raw(value) for key, (_, value) in changes.items()}
-        return msgspec.json.encode(fields), tuple(name for name, _ in changes.values())
+        return msgspec.json.encode(fields), tuple(dict.fromkeys(name for name, _ in changes.values()))
 
     def form(self) -> dict[str, bytes]:
         """What the request asks of its answer's form, in its own words: schemas and tools, not its prompt.

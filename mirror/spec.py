@@ -88,7 +88,7 @@ class MirrorExperiment:
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     `slots`: the arms take turns, and then of each slot; None: they stand side by side.  `replay`: what they
     then get is recorded and not live.  `golden`: requests of known answers among the copies, where arms stand
-    side by side.
+    side by side.  `logprobs`: of so many alternatives they are asked of every arm, 0: only where clients do.
     """
 
     name: str
@@ -106,6 +106,7 @@ class MirrorExperiment:
     slots: SlotSpec | None = None
     replay: ReplaySpec | None = None
     golden: GoldenSpec | None = None
+    logprobs: int = 0
 
     @property
     def longest_s(self) -> float:

@@ -28,6 +28,9 @@ from analysis.metrics._metric import Metric
 _SURE_NATS = 0.2
 
 
+LOGPROB_METRICS = ("logprob_gap", "kl_k3", "kl_top", "flips", "flips_when_sure")
+
+
 @cache
 def every_metric() -> dict[str, Metric]:
     """Every metric by its name, with default parameters, in the order in which they are shown."""

@@ -56,3 +56,19 @@ def test_an_engine_that_was_not_told_to_replay_refuses_and_so_do_two_answers() -
 
     with_engine(use)
     with_engine(use_two, REPLAYS)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_each_token_has_its_logprob_and_so_many_alternatives_where_they_are_asked_for(stream: bool) -> None:
+    async def use(client: Client) -> None:
+        if stream:
+            chunks = await client.chunks(PATH, asked(logprobs=3))
+            choices = [choice for chunk in chunks for choice in chunk["choices"]]
+        else:
+            choices = (await client.post(PATH, asked(logprobs=3)))[1]["choices"]
+        told = [entry for choice in choices for entry in choice["logprobs"]["content"]]
+        assert len(told) == 4
+        assert all(len(entry["top_logprobs"]) == 3 and entry["logprob"] <= 0 for entry in told)
+        assert (await client.post(PATH, asked(logprobs=99)))[0] == 400
+
+    with_engine(use)

@@ -63,6 +63,8 @@ def test_what_is_asked_is_what_vllm_documents() -> None:
         "temperature": 0.0,
         "trace_decode_token_ids": [7, 8, 9],
     }
+    told: Any = json.loads(forced.body("m", [1, 2], [7, 8, 9], None, 5))
+    assert told["sampling_params"]["logprobs"] == 5 and "cache_salt" not in told
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.rewrite import MODEL, SALT, TOKEN_IDS, USAGE, Body
+from mirror.rewrite import LOGPROBS, MODEL, SALT, TOKEN_IDS, USAGE, Body
 from wire.dialect import Dialect, dialect
 
 CHAT = "/v1/chat/completions"
@@ -109,3 +109,15 @@ def test_what_is_asked_of_the_form_goes_with_the_pair_and_the_prompt_does_not() 
     }
     assert Body(CHAT, json.dumps({**asked, "tools": ["x" * 70_000]}).encode()).form() == {}
     assert Body(CHAT, b"[1]").form() == Body(CHAT, b"{}", encoded=True).form() == {}
+
+
+def test_logprobs_are_asked_for_where_wanted_unless_the_client_does_or_offers_tools() -> None:
+    def asked(path: str, **fields: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+        after, rewrites = Body(path, json.dumps(fields).encode()).for_arm(*plain, (), None, 5)
+        return json.loads(after), rewrites
+
+    assert asked(CHAT, n=1) == ({"n": 1, "logprobs": True, "top_logprobs": 5}, (LOGPROBS,))
+    assert asked("/v1/completions", n=1) == ({"n": 1, "logprobs": 5}, (LOGPROBS,))
+    for fields in ({"logprobs": False}, {"top_logprobs": 2}, {"tools": []}):
+        assert asked(CHAT, **fields) == (fields, ())
+    assert asked("/v1/messages", n=1) == ({"n": 1}, ())
