@@ -275,6 +275,7 @@ class Board:
         for state in logs.values():
             troubles["log_records_waiting"] += state["waiting"]
             troubles["log_records_lost"] += state["lost"]
+            troubles["log_full"] += state["not_taken"]
         return {
             "version": self.version,
             "ready": {"ready": not reasons, "reasons": reasons},

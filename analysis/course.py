@@ -5,6 +5,7 @@ Nothing here awaits; `board` runs all of it on one worker thread, so nothing her
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,17 @@ from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.packed import packed, unpacked
 from analysis.ranking import Trial
 from analysis.replay import replay
-from analysis.spec import ExperimentSpec
+from analysis.retention import prune
+from analysis.spec import ExperimentSpec, Retention
 from analysis.store import NAME, Header, LogError, LogReader, LogWriter, Opened, open_log, put_aside
 
 _REBOOT_GAP_NS = 1_000_000_000
+_KEEP = Retention()
+
+
+def _wall_s() -> float:
+    """As files' instants are: how old a log is outlasts a restart of the machine."""
+    return datetime.now(UTC).timestamp()
 
 
 class MalformedError(Exception):
@@ -30,6 +38,7 @@ class MalformedError(Exception):
 class Course:
     """One experiment from its log on: `load` first, then pairs and books as they come.
 
+    When the log is as long as `keep` lets it be, nothing more is taken: what is judged is what the log says.
     `measured` is `analysis.measure.measure`; it is an argument so that the order of things can be tested.
     """
 
@@ -40,6 +49,8 @@ class Course:
         *,
         measured: Callable[[Mapping[str, Any]], PairRecord] = measure,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        keep: Retention = _KEEP,
+        now_s: Callable[[], float] = _wall_s,
     ) -> None:
         self.spec = spec
         self.version = 0  # grows with every record: a ranking made at the same version is the same ranking
@@ -47,6 +58,9 @@ class Course:
         self._path = state_dir / spec.name / NAME
         self._measured = measured
         self._now_ns = now_ns
+        self._keep = keep
+        self._now_s = now_s
+        self._not_taken = 0
         self._shift_ns = 0
         self._trial = Trial(spec)
         self._ledger = Ledger()
@@ -70,11 +84,18 @@ class Course:
 
     @property
     def log_state(self) -> dict[str, Any]:
-        """How the log fares: records written, waiting for disk space, lost; the last error."""
+        """How the log fares: records written, waiting for disk space, lost; pairs not taken, for it is full;
+        the last error."""
         log = self._log
         if log is None:
-            return {"written": 0, "waiting": 0, "lost": 0, "error": None}
-        return {"written": log.written, "waiting": log.waiting, "lost": log.lost, "error": log.error}
+            return {"written": 0, "waiting": 0, "lost": 0, "not_taken": 0, "error": None}
+        return {
+            "written": log.written,
+            "waiting": log.waiting,
+            "lost": log.lost,
+            "not_taken": self._not_taken,
+            "error": log.error,
+        }
 
     def load(self, *, anew: bool = False) -> tuple[str, ...]:
         """Continue the log, or start one; notices of what was cut off or put aside.
@@ -98,11 +119,23 @@ class Course:
         except OSError as error:
             epoch = 1
             notices.append(f"the log of {self.spec.name} cannot be read or put aside: {error}")
+        notices += self._prune()
         self._log = LogWriter(self._path, Header(epoch, self.spec))
         self._log.open(keep_bytes)
         self.loaded = True
         self.version += 1
         return tuple(notices)
+
+    def _prune(self) -> tuple[str, ...]:
+        try:
+            return prune(self._path.parent, self._keep, self._now_s())
+        except OSError as error:
+            return (f"old logs of {self.spec.name} cannot be deleted: {error}",)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the log is as long as it may get."""
+        return self._log is not None and self._log.size >= self._keep.log_bytes
 
     def _continue(self, past: LogReader, epoch: int, notices: list[str]) -> tuple[int, int]:
         """Replay `past`; how many bytes of it to keep, and the epoch that goes on."""
@@ -129,6 +162,9 @@ class Course:
 
     def pair(self, frame: Mapping[str, Any]) -> None:
         """Measure, log and count one pair. MalformedError when the frame is not a pair."""
+        if self.is_full:
+            self._not_taken += 1
+            return
         try:
             # What a replay will see: no log holds what it cannot read.
             record = unpacked(packed(_shifted(self._measured(frame), self._shift_ns)))
@@ -147,6 +183,8 @@ class Course:
 
     def books(self, frame: Mapping[str, Any]) -> None:
         """Take the shadow's cumulative books. MalformedError when the frame is not that."""
+        if self.is_full:
+            return
         before = self._ledger.books()
         try:
             dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
@@ -164,6 +202,8 @@ class Course:
 
     def unforced(self, frame: Mapping[str, Any]) -> None:
         """No token can be forced, and why. MalformedError when the frame does not say that."""
+        if self.is_full:
+            return
         if not isinstance(why := frame.get("why"), str):
             raise MalformedError("an unforced frame says why")
         if self.phase != "forced":
@@ -174,6 +214,8 @@ class Course:
 
     def carried(self, frame: Mapping[str, Any]) -> None:
         """Take the load of a span of time. MalformedError when the frame is not that."""
+        if self.is_full:
+            return
         body = {name: frame.get(name) for name in ("span_s", "production", "arms", "rate", "matched")}
         try:
             self._trial.load(body)
@@ -184,6 +226,8 @@ class Course:
 
     def late(self, frame: Mapping[str, Any]) -> None:
         """Take how late the shadow process was. MalformedError when the frame is not that."""
+        if self.is_full:
+            return
         body = {name: frame.get(name) for name in ("timers", "late", "worst_ms")}
         try:
             self._trial.late(body)
@@ -194,6 +238,8 @@ class Course:
 
     def golden(self, body: Mapping[str, Any]) -> None:
         """Take the marks of a golden request. MalformedError when the body is not that."""
+        if self.is_full:
+            return
         try:
             self._trial.golden(body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -203,6 +249,8 @@ class Course:
 
     def gpus(self, frame: Mapping[str, Any]) -> None:
         """Take a reading of an arm's GPUs. MalformedError when the frame is not that."""
+        if self.is_full:
+            return
         body = {name: frame.get(name) for name in ("arm", "at_ns", "source", "gpus")}
         try:
             self._trial.gpus(body)

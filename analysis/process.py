@@ -37,7 +37,7 @@ async def serve_analysis(
     log = structlog.get_logger("analysis")
     run_dir = Path(spec.run_dir)
     os.makedirs(run_dir, exist_ok=True)
-    courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
+    courses = _courses(spec)
     board = Board(spec.version, courses, log.info, supervision=supervision)
     admin = await start_admin(
         board, spec.admin_host, spec.admin_port, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
@@ -70,13 +70,18 @@ async def _until(stop: asyncio.Event, board: Board, changes: Changes | None) -> 
 
 async def _renew(board: Board, changes: Changes) -> None:
     async for spec, done in changes:
-        courses = [Course(experiment, Path(spec.state_dir)) for experiment in spec.experiments]
+        courses = _courses(spec)
         try:
             await board.renew(courses, spec.anew)
         except LogError as error:
             done(str(error))
         else:
             done(None)
+
+
+def _courses(spec: AnalysisSpec) -> list[Course]:
+    folder = Path(spec.state_dir)
+    return [Course(experiment, folder, keep=spec.retention) for experiment in spec.experiments]
 
 
 def _write(path: Path, text: str) -> None:

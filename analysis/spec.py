@@ -33,6 +33,15 @@ class ExperimentSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Retention:
+    """How much of each experiment's logs is kept: of the one in use, and of those put aside."""
+
+    log_bytes: int = 4 << 30
+    old_bytes: int = 4 << 30
+    old_days: float = 90.0
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysisSpec:
     """Everything the analysis process needs to know.
 
@@ -49,3 +58,4 @@ class AnalysisSpec:
     experiments: tuple[ExperimentSpec, ...]
     version: str
     anew: tuple[str, ...] = ()
+    retention: Retention = Retention()

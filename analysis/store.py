@@ -163,6 +163,11 @@ class LogWriter:
         self._header = framed("experiment", _encode(begin))
 
     @property
+    def size(self) -> int:
+        """How long the log is, with what waits to be written."""
+        return self._size + self._waiting_bytes
+
+    @property
     def waiting(self) -> int:
         """Records not yet written."""
         return len(self._waiting)

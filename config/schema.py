@@ -23,6 +23,7 @@ from config.launch import Gpu, Gpus
 from config.launch import Launch as Launch
 from config.learn import Learn
 from config.limits import Limits
+from config.logs import Logs
 from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
 from config.record import Record
@@ -339,6 +340,7 @@ class Config(Strict):
     health: Health = Field(default=Health(), description="How engines are probed, and when one is left out.")
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
     record: Record = Field(default=Record(), description="Traffic that is written to files.")
+    logs: Logs = Field(default=Logs(), description="How much of the experiments' logs is kept.")
     log: Log = Field(default=Log(), description="What the processes write to standard error.")
     reload: Literal["asked", "watched"] = Field(
         default="asked",

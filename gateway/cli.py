@@ -190,6 +190,16 @@ def _diff(given: argparse.Namespace) -> int:
         return _say(f"shadowlane diff: {error}", _FAILED)
 
 
+def _export(given: argparse.Namespace) -> int:
+    from gateway.export import exported
+    from gateway.report import UnreadableError
+
+    try:
+        return exported(given.log, given.to, state_dir=_state_dir(given))
+    except UnreadableError as error:
+        return _say(f"shadowlane export: {error}", _FAILED)
+
+
 def _state_dir(given: argparse.Namespace) -> Path:
     return Path(given.state_dir or os.environ.get("SHADOWLANE_STATE_DIR") or "shadowlane-state")
 
@@ -317,6 +327,7 @@ _COMMANDS = {
     "report": _report,
     "rank": _rank,
     "diff": _diff,
+    "export": _export,
     "demo": _demo,
     "top": _top,
     "experiment": _experiment,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from analysis.spec import AnalysisSpec, ExperimentSpec
+from analysis.spec import AnalysisSpec, ExperimentSpec, Retention
 from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
@@ -124,6 +124,7 @@ def compose(
         state_dir=str(config.state_dir.absolute()),
         experiments=tuple(_compared(config, experiment) for experiment in config.experiments),
         version=version,
+        retention=Retention(config.logs.log_bytes, config.logs.old_bytes, config.logs.old_days),
     )
     return Told(
         workers,

@@ -66,6 +66,11 @@ their texts part (positions and lengths: no text is kept), and when their tokens
   shadowlane diff fp8-kv --by ttft --candidate fp8 --limit 20
   shadowlane diff fp8-kv 3f0c9b1e
 """
+_EXPORT = """\
+Write an experiment's pairs as a table, a row for each answer: for a notebook, or a database.
+
+  shadowlane export fp8-kv --to pairs.parquet     (or .csv, .jsonl; Parquet needs shadowlane[parquet])
+"""
 _DEMO = """\
 See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.
 
@@ -132,6 +137,12 @@ def parser() -> argparse.ArgumentParser:
     _report(_command(commands, "report", "say what an experiment found, from its log", _REPORT))
     _rank(_command(commands, "rank", "say which candidate should run; a gate for CI", _RANK))
     _diff(_command(commands, "diff", "look at single pairs", _DIFF))
+    export = _command(commands, "export", "write pairs as CSV, JSON Lines or Parquet", _EXPORT)
+    export.add_argument(
+        "log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name"
+    )
+    export.add_argument("--to", metavar="FILE", required=True, help="its ending says the form")
+    export.add_argument("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
     _demo(_command(commands, "demo", "see it work without a GPU", _DEMO))
     top = _command(commands, "top", "watch the rankings in the terminal", _TOP)
     top.add_argument("experiment", nargs="?", help="only this one (all)")
@@ -139,9 +150,7 @@ def parser() -> argparse.ArgumentParser:
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
     _experiment(_command(commands, "experiment", "pause experiments, or let them go on", _EXPERIMENT))
-    _definitions(
-        _command(commands, "definitions", "one answer under every tool's definitions", _DEFINITIONS)
-    )
+    _definitions(_command(commands, "definitions", "one answer under every tool's definitions", _DEFINITIONS))
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
     key.add_argument("--stdin", action="store_true", help="hash the key that is read from standard input")

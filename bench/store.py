@@ -1,0 +1,216 @@
+"""What do an experiment's log, its replay and its index cost, at a million pairs?
+
+    python -m bench.store                                 a million pairs, one candidate
+    python -m bench.store --pairs 100000 --candidates 3
+
+A pair is control's, each candidate's and production's answer of 200 tokens with strips, five output scores, a
+hundred pairs a second.  Told are CPU seconds of this process, not the clock's, so that what other programs do
+enters little; of rates, the best of many short spans.
+"""
+
+import argparse
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from analysis.course import Course
+from analysis.index import BY, Index
+from analysis.measure import AnswerMeasure, PairRecord, measure
+from analysis.ranking import Trial
+from analysis.replay import replay
+from analysis.report import to_json
+from analysis.spec import ExperimentSpec
+from analysis.store import NAME, Header, LogReader, LogWriter
+from analysis.strip import strip_of
+from bench.procfs import rss_kb
+
+CALIBRATION = 601
+GAP_NS = 10_000_000
+SCORES = {"exact_match": 1.0, "first_divergence": 0.0, "edit_similarity": 1.0, "length_ratio": 0.0}
+TOKENS = 200
+SPAN = 500
+
+
+def spec_of(candidates: int) -> ExperimentSpec:
+    names = tuple(f"candidate-{n}" for n in range(candidates))
+    return ExperimentSpec("bench", "fleet", names, calibration_s=5.0, slo_ttft_ms=400.0)
+
+
+def answer(arm: str, at_ns: int, rng: Random, twin: int = 0) -> AnswerMeasure:
+    scale = rng.lognormvariate(0.0, 0.2)
+    ttft, itl = 180.0 * scale, 20.0 * scale
+    return AnswerMeasure(
+        arm=arm, twin=twin, order=rng.randrange(9), sent_ns=at_ns + rng.randrange(10**6),
+        end_ns=at_ns + 4 * 10**9, status=200, fault=None, streamed=True, ttft_ms=ttft,
+        ttft_user_ms=ttft + 1.0, itl_ms=itl, tpot_ms=itl, e2e_ms=ttft + TOKENS * itl, prompt_tokens=900,
+        completion_tokens=TOKENS, cached_tokens=400, token_source="usage", finish_reason="stop",
+        arrival_tokens=1.0, strip=_STRIPS[rng.randrange(len(_STRIPS))],
+    )  # fmt: skip
+
+
+_STRIPS = [strip_of([Random(n).lognormvariate(3.0, 0.3) for _ in range(TOKENS)]) for n in range(64)]
+
+
+def pairs(spec: ExperimentSpec, count: int) -> Iterator[PairRecord]:
+    """Made one by one, so that no million of them is held."""
+    rng = Random(1)
+    for number in range(count):
+        at_ns = 10**12 + number * GAP_NS
+        calibrates = number < CALIBRATION
+        arms = [("control", 0), *((name, 0) for name in spec.candidates)]
+        arms += [("control", 1)] if calibrates else []
+        compared = ("control",) if calibrates else spec.candidates
+        yield PairRecord(
+            experiment=spec.name, id=f"{number:08x}", phase="calibration" if calibrates else "live",
+            at_ns=at_ns, received_ns=at_ns, root=number // 3, turn=number % 3,
+            answers=tuple(answer(arm, at_ns, rng, twin) for arm, twin in arms),
+            production=answer("production", at_ns, rng),
+            outputs={arm: {**SCORES, "finish_reason": float(rng.random() > 0.01)} for arm in compared},
+            production_sent_ns=at_ns, compared_tokens=dict.fromkeys(compared, float(TOKENS)),
+            partings=dict.fromkeys(compared, ((800, 800, 800),)),
+        )  # fmt: skip
+
+
+class Cpu:
+    """What the CPU did for us meanwhile, in `seconds`."""
+
+    def __enter__(self) -> "Cpu":
+        gc.collect()
+        self._began = time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.process_time() - self._began
+
+
+def written(path: Path, spec: ExperimentSpec, count: int) -> float:
+    """The CPU seconds that appending took; making the pairs is left out."""
+    writer = LogWriter(path, Header(1, spec))
+    writer.open()
+    spent = 0.0
+    for batch in batched(pairs(spec, count), 10_000):
+        with Cpu() as took:
+            for record in batch:
+                writer.append("pair", record)
+        spent += took.seconds
+    writer.close()
+    return spent
+
+
+def batched(records: Iterator[PairRecord], size: int) -> Iterator[list[PairRecord]]:
+    while batch := list(islice(records, size)):
+        yield batch
+
+
+def recomputed(path: Path) -> Trial:
+    past = LogReader(path)
+    trial = Trial(past.header.spec, past.header.epoch)
+    replay(past, trial)
+    return trial
+
+
+def live(folder: Path, spec: ExperimentSpec) -> float:
+    """Pairs a second that one core keeps: measured ones in, log and trial; the best tenth of short spans."""
+    records = list(pairs(spec, 30_000))
+    waiting = iter(records)
+    course = Course(spec, folder, measured=lambda _frame: next(waiting), now_ns=lambda: 0)
+    course.load()
+    spans = []
+    for _ in range(len(records) // SPAN):
+        with Cpu() as took:
+            for _ in range(SPAN):
+                course.pair({})
+        spans.append(took.seconds)
+    course.close()
+    return SPAN / sorted(spans)[len(spans) // 10]
+
+
+def parsing() -> tuple[float, float]:
+    """Microseconds to read an answer's stream, a token; and to compare two answers of 200 tokens."""
+    event = b'data: {"choices":[{"index":0,"delta":{"content":" word%d"}}]}\n\n'
+    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    reads = [[10**9 + n * 10**7, event % (n % 7)] for n in range(TOKENS)] + [[4 * 10**9, end]]
+    instants = {"sent_ns": 10**9 - 1, "head_ns": 10**9, "end_ns": 4 * 10**9}
+    arms = [
+        {"arm": arm, "twin": 0, "order": n, "status": 200, "ending": "complete", "reads": reads, **instants}
+        for n, arm in enumerate(("control", "candidate-0"))
+    ]
+    frame = {
+        "experiment": "bench", "id": "1", "phase": "live", "at_ns": 10**9, "received_ns": 10**9,
+        "path": "/v1/chat/completions", "root": 1, "turn": 0, "answers": arms, "production": None,
+    }  # fmt: skip
+    both, one = _fastest(frame), _fastest({**frame, "answers": arms[:1]})
+    return one / TOKENS * 1e6, (both - 2 * one) * 1e6
+
+
+def _fastest(frame: dict[str, Any]) -> float:
+    spans = []
+    for _ in range(20):
+        with Cpu() as took:
+            for _ in range(20):
+                measure(frame)
+        spans.append(took.seconds / 20)
+    return min(spans)
+
+
+def main() -> None:
+    """Print the figures."""
+    given = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    given.add_argument("--pairs", type=int, default=1_000_000)
+    given.add_argument("--candidates", type=int, default=1)
+    asked = given.parse_args()
+    spec = spec_of(asked.candidates)
+    print(f"{asked.pairs} pairs, {asked.candidates} candidate(s); CPU seconds", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / NAME
+        seconds = written(path, spec, asked.pairs)
+        print(f"  appended in {seconds:.1f} s, {path.stat().st_size / 1e6:.0f} MB", flush=True)
+        judged(path)
+        queried(path, asked.pairs)
+        rate = live(Path(folder) / "live", spec)
+        print(f"  live: {rate:.0f} pairs a second on one core, once they are read", flush=True)
+    token_us, compare_us = parsing()
+    print(f"  reading: {token_us:.2f} µs a token; comparing two answers of 200 tokens: {compare_us:.0f} µs")
+
+
+def judged(path: Path) -> None:
+    """The whole log into a ranking."""
+    before = rss_kb(os.getpid())
+    with Cpu() as took:
+        trial = recomputed(path)
+    more = (rss_kb(os.getpid()) - before) / 1e3
+    print(f"  recomputed in {took.seconds:.1f} s, {more:.0f} MB more held", flush=True)
+    shown = []
+    for when in ("at first", "again"):
+        with Cpu() as took:
+            shown.append(trial.ranking())
+        print(f"  ranking {when}: {took.seconds * 1e3:.0f} ms", flush=True)
+    assert to_json(shown[0]) == to_json(shown[1])
+
+
+def queried(path: Path, count: int) -> None:
+    """The index, and what is asked of it."""
+    index = Index(path)
+    with Cpu() as took:
+        index.catch_up()
+    size = sum(place.stat().st_size for place in path.parent.glob("*.sqlite"))
+    print(f"  indexed in {took.seconds:.1f} s, {size / 1e6:.0f} MB", flush=True)
+    for by in BY:
+        with Cpu() as took:
+            index.most(by, 10)
+        print(f"  the ten pairs with the largest {by}: {took.seconds * 1e3:.1f} ms", flush=True)
+    with Cpu() as took:
+        found = index.pair(f"{count // 2:08x}")
+    assert found is not None
+    print(f"  one pair: {took.seconds * 1e3:.1f} ms", flush=True)
+    index.close()
+
+
+if __name__ == "__main__":
+    main()
