@@ -1,9 +1,12 @@
 """The credit that was learned for each lower tier of an engine can be scraped; of none there is no sample."""
 
+import re
+from pathlib import Path
+
 from prometheus_client import generate_latest
 
 from gateway.engine import Engine
-from gateway.metrics import WorkerMetrics
+from gateway.metrics import COUNTERS, GAUGES, WorkerMetrics
 from gateway.spec import EngineSpec
 from gateway.status import engine_series
 from routing.events.lower import REASONS
@@ -35,3 +38,13 @@ def test_each_reason_for_which_a_lower_tier_is_left_out_has_its_series() -> None
     lines = exposed(Engine(EngineSpec(0, "http://engine-0", kind="vllm")))
     told = [line for line in lines if line.startswith("shadowlane_kv_ignored_total")]
     assert len(told) == len(REASONS) and not any('"other"' in line for line in told)
+
+
+def test_the_docs_name_what_is_exported_with_its_labels() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
+    section = text.partition("## Prometheus metrics of what engines hold\n")[2].partition("\n## ")[0]
+    told = re.findall(r"^\| `shadowlane_(\w+)`.*? \| ([a-z, /]+) \|", section, re.MULTILINE)
+    assert len(told) >= 9
+    for name, labels in told:
+        exported = GAUGES[name][1] if name in GAUGES else COUNTERS[name.removesuffix("_total")][1]
+        assert set(exported) <= set(re.split(", | / ", labels)), name
