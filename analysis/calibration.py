@@ -151,7 +151,7 @@ def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
 def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:
     """Mean and radius, the pairs counted as the fewer independent ones that they are worth.
 
-    The last factor is the first term by which Student's quantiles exceed the normal ones, at the 99 %.
+    They are few at times: the last factor makes it Student's correction in full.
     """
     values = _by_time(rows)
     n = len(values)
@@ -159,4 +159,4 @@ def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> S
     sd = sqrt((float(((values - mean) ** 2).sum()) + prior) / max(1, n - 1))
     worth = max(2, int(n / longest_autocorrelation_time(values)))
     radius = asymptotic_radius(sd, worth, alpha, optimal_units=worth)
-    return Spread(mean, radius * (1.0 + 1.9 / (worth - 1)))
+    return Spread(mean, radius * worth / (worth - 1))

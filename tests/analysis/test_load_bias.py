@@ -1,4 +1,4 @@
-"""A mirror with a tenth of the load makes any engine look faster: that is shown, named, and not believed.
+"""I22: a mirror with a tenth of the load makes any engine look faster: that is shown, named, not believed.
 
 Three engines of one configuration, emulated on a clock of their own: production has all the traffic, the
 control and the candidate the same tenth of it.  ITL = 8 ms + 0.1 ms for each running sequence.
@@ -79,7 +79,7 @@ def test_the_naive_figure_has_the_known_bias_for_the_candidate_and_for_the_contr
     assert abs(ratios["same"]["itl"] / ratios["control"]["itl"] - 1) < 0.02
 
 
-def test_it_is_called_not_comparable_and_the_candidate_equivalent_to_the_control() -> None:
+def test_i22_it_is_called_not_comparable_and_the_candidate_equivalent_to_the_control() -> None:
     ranking = experiment()
     said = ranking["production"]["beside"]
     assert said["comparable"] is False

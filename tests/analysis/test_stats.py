@@ -70,7 +70,7 @@ def test_the_asymptotic_radius_has_the_published_size() -> None:
     assert asymptotic_radius(1.0, 5000, 0.05, optimal_units=500) == pytest.approx(0.046, abs=0.001)
 
 
-@given(units=st.integers(1, 5000), alpha=st.floats(0.001, 0.2), sd=st.floats(0.01, 2))
+@given(units=st.integers(2, 5000), alpha=st.floats(0.001, 0.2), sd=st.floats(0.01, 2))
 def test_radii_shrink_with_units_and_grow_with_certainty_and_spread(
     units: int, alpha: float, sd: float
 ) -> None:

@@ -34,12 +34,14 @@ def drawn(kind: str, seed: int) -> NDArray[np.float64]:
     return np.asarray(rng.normal(0.0, 0.3, (RUNS, UNITS)))
 
 
-@given(values=st.lists(FINITE, min_size=1, max_size=40), alpha=st.floats(0.001, 0.2))
-def test_the_bounds_after_each_unit_are_those_of_the_interval_then(values: list[float], alpha: float) -> None:
-    lower, upper = asymptotic_bounds(np.array(values), alpha)
+@given(values=st.lists(FINITE, min_size=1, max_size=40), alpha=st.floats(0.001, 0.2), prior=st.floats(0, 0.1))
+def test_the_bounds_after_each_unit_are_those_of_the_interval_then(
+    values: list[float], alpha: float, prior: float
+) -> None:
+    lower, upper = asymptotic_bounds(np.array(values), alpha, prior=prior)
     assert (lower[0], upper[0]) == (-np.inf, np.inf)
     for units in range(2, len(values) + 1):
-        found = interval(np.array(values[:units]), alpha)
+        found = interval(np.array(values[:units]), alpha, prior)
         assert found is not None
         assert lower[units - 1] == pytest.approx(found.lower, abs=1e-6)
         assert upper[units - 1] == pytest.approx(found.upper, abs=1e-6)

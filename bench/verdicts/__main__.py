@@ -1,0 +1,147 @@
+"""`python -m bench.verdicts`: how often verdicts are wrong, how soon they come, and the usual practice's."""
+
+import argparse
+from collections.abc import Iterator
+from math import inf, log, sqrt
+from statistics import median
+
+import numpy as np
+
+from bench.verdicts.ours import ALPHA, calibration, failure_look, looks, mcnemar_look
+from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
+from bench.verdicts.usual import PRACTICES, Said
+
+PAIRS = 5_000  # after the calibration
+CALIBRATION = 500  # at most
+LONG = 40_000  # pairs, where many are needed
+CANDIDATES = 8
+SEED = 20_000
+EITHER, FASTER, SLOWER = "either", "FASTER", "SLOWER"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.verdicts", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000, help="simulated experiments in each scene (1000)")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of the first one ({SEED})")
+    asked = parser.parse_args()
+    error = 2 * sqrt(ALPHA * (1 - ALPHA) / asked.runs)
+    print(f"{asked.runs} runs of {PAIRS} pairs, alpha {ALPHA}; a share of {ALPHA} is good to ±{error:.3f}\n")
+    _wrong(asked.runs, asked.seed)
+    _usual(max(1, asked.runs // 3), asked.seed)
+    _power(max(1, asked.runs // 4), asked.seed)
+    _failures(max(1, asked.runs // 2), asked.seed)
+
+
+def _runs(scene: Scene, runs: range, pairs: int, effect: float = 0.0, candidates: int = 1) -> Iterator[Run]:
+    return (draw(scene, CALIBRATION + pairs, seed, effect, candidates) for seed in runs)
+
+
+def _wrong(runs: int, seed: int) -> None:
+    """How often we are wrong where nothing differs, at some look."""
+    print("Nothing differs: the share of runs in which, at any look after any window, …")
+    _row("scene", "truth missed", "called other", "promotable", "truth of one of 8 missed")
+    several = max(1, runs // 4)
+    for scene in SCENES:
+        label = FASTER if scene.missing else EITHER  # what fails is slower, and may be called so
+        missed = other = promoted = family = 0
+        for run in _runs(scene, range(seed, seed + runs), PAIRS):
+            said = looks(run)[0]
+            missed += said.misses()
+            other += said.says(label) is not None
+            promoted += said.promotes() is not None
+        for run in _runs(scene, range(seed + runs, seed + runs + several), PAIRS, candidates=CANDIDATES):
+            family += any(
+                one.says(FASTER) is not None if scene.missing else one.misses() for one in looks(run)
+            )
+        truth = "–" if scene.missing else f"{missed / runs:.3f}"
+        _row(scene.name, truth, f"{other / runs:.3f}", f"{promoted / runs:.3f}", f"{family / several:.3f}")
+    print("missing: the candidate fails its slowest twentieth; the share that is called faster\n")
+    print("The effect goes from nothing to 10 %: the share of runs in which the mean effect so far is missed")
+    drifting = next(scene for scene in SCENES if scene.drift)
+    missed = sum(
+        looks(run)[0].misses() for run in _runs(drifting, range(seed, seed + runs), PAIRS, log(1.05))
+    )
+    _row(drifting.name, f"{missed / runs:.3f}")
+    print()
+
+
+def _usual(runs: int, seed: int) -> None:
+    """How often the usual practice is wrong in the same scenes."""
+    print("The usual practice, nothing differs: the share called other (faster, where answers are missing)")
+    _row("practice", *(scene.name for scene in SCENES))
+    for name, practice in PRACTICES.items():
+        row = []
+        for scene in SCENES:
+            said = [practice(*_split(run)) for run in _runs(scene, range(seed, seed + runs), PAIRS)]
+            wrong = sum(one is not None and (one[1] < 0 or not scene.missing) for one in said)
+            row.append(f"{wrong / runs:.3f}")
+        _row(name, *row)
+    print()
+
+
+def _split(run: Run) -> tuple[Floats, Floats]:
+    """What the usual practice sees after the calibration: each arm's own requests, and answers that came."""
+    candidate = run.candidates[0, CALIBRATION:]
+    return run.apart[CALIBRATION:], candidate[np.isfinite(candidate)]
+
+
+def _power(runs: int, seed: int) -> None:
+    """How many pairs until a slowdown of 5 % is seen."""
+    print(
+        f"A candidate slower by 5 %, log-spread of pairs {SPREAD}: pairs after the calibration, in the median"
+    )
+    _row("scene", "zero excluded", "beyond 3 %", "pairs a window")
+    for scene in SCENES[:3]:
+        zero, called, sizes = [], [], []
+        pairs = LONG if scene.rho else LONG // 4
+        for run in _runs(scene, range(seed, seed + runs), pairs, log(1.05)):
+            said = looks(run)[0]
+            zero.append(said.excludes_zero())
+            called.append(said.says(SLOWER))
+            sizes.append(calibration(run)[1])
+        _row(scene.name, _median(zero), _median(called), f"{median(sizes):.0f}")
+    print("\nThe usual practice, independent requests: of each arm, until the candidate is called other")
+    _row("practice", "requests", "called slower", "faster", "never")
+    for name, practice in PRACTICES.items():
+        slower = _runs(SCENES[0], range(seed, seed + runs // 2), LONG // 2, log(1.05))
+        calls = [practice(*_split(run)) for run in slower]
+        shares = (sum(_way(one) == way for one in calls) / len(calls) for way in (1, -1, 0))
+        needed = _median([None if one is None else one[0] for one in calls])
+        _row(name, needed, *(f"{share:.2f}" for share in shares))
+    print()
+
+
+def _way(said: Said) -> int:
+    return 0 if said is None else said[1]
+
+
+def _failures(runs: int, seed: int) -> None:
+    """Failures: how often wrong where both arms fail 5 %, and how soon 5 % and 10 % are told apart."""
+    print("Failures of 5 % in both arms, called more or fewer at any look; of 5 % and 10 %, pairs needed")
+    _row("scene", "windows: wrong", "needed", "single pairs: wrong", "needed")
+    for scene, alike in [(SCENES[0], 0.0), (SCENES[0], 0.7), (SCENES[1], 0.0), (SCENES[2], 0.0)]:
+        same, more = [], []
+        for number in range(seed, seed + runs):
+            taken, size = calibration(draw(scene, CALIBRATION, number))
+            equal = failures(scene, CALIBRATION + PAIRS, number, (0.05, 0.05), alike)
+            worse = failures(scene, CALIBRATION + LONG // 4, number, (0.05, 0.10), alike)
+            same.append((failure_look(equal, taken, size), mcnemar_look(equal)))
+            more.append((failure_look(worse, taken, size), mcnemar_look(worse)))
+        wrong = [f"{sum(found[way] is not None for found in same) / runs:.3f}" for way in (0, 1)]
+        needed = [_median([found[way] for found in more]) for way in (0, 1)]
+        name = f"{scene.name}, arms alike {alike}" if alike else scene.name
+        _row(name, wrong[0], needed[0], wrong[1], needed[1])
+    print("windows: as judged; single pairs: McNemar's e-process, which holds for independent pairs alone")
+
+
+def _median(found: list[int | None]) -> str:
+    middle = median(inf if one is None else one for one in found)
+    return "never" if middle == inf else f"{middle:.0f}"
+
+
+def _row(first: str, *rest: str) -> None:
+    print(f"{first:<38}" + "".join(f"{cell:>{max(13, len(cell) + 2)}}" for cell in rest))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""What traffic do the simulations draw?  Latencies of a control, and of candidates at a known effect."""
+
+from dataclasses import dataclass
+from math import inf, sqrt
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SPREAD = 0.28  # of the log ratio of one pair
+_CONTENT = 0.6  # of log latencies between requests, which both arms of a pair have in common
+_FAILING = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """How pairs come about.
+
+    `rho`: of an arm's noise with its own before, AR(1).  `heavy`: Student's t with three degrees of freedom.
+    `drift`: latency rises to twice what it was, its noise with it, and what differs goes from nothing to
+    twice the effect.  `missing`: a candidate fails its slowest twentieth.
+    """
+
+    name: str
+    rho: float = 0.0
+    heavy: bool = False
+    drift: bool = False
+    missing: bool = False
+
+
+SCENES = (
+    Scene("independent"),
+    Scene("AR(1) 0.6", rho=0.6),
+    Scene("AR(1) 0.9", rho=0.9),
+    Scene("heavy tails", heavy=True),
+    Scene("drift", drift=True),
+    Scene("missing", missing=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Latencies in ms of each request (the last axis), failures infinite; `candidates` has a row for each.
+
+    `twin`: the control's answers to the same requests, given once more.  `apart`: its answers to other
+    requests of the same moments, as where traffic is split and not copied.  `effect` is the expected log
+    ratio of each pair.
+    """
+
+    control: Floats
+    twin: Floats
+    apart: Floats
+    candidates: Floats
+    effect: Floats
+
+
+def draw(scene: Scene, pairs: int, seed: int, effect: float = 0.0, candidates: int = 1) -> Run:
+    """One experiment.  All candidates have the same requests, and share the one control."""
+    rng = np.random.default_rng(seed)
+    noise = _noise(scene, 3 + candidates, pairs, rng) * (SPREAD / sqrt(2.0))
+    content, other = rng.normal(5.0, _CONTENT, (2, pairs))
+    rise, effects = np.zeros(pairs), np.full(pairs, effect)
+    if scene.drift:
+        passed = np.arange(pairs) / pairs
+        noise = noise * (1.0 + passed)
+        rise = np.log(2.0) * passed
+        effects = 2.0 * effect * passed
+    control, twin = (np.exp(content + rise + row) for row in noise[:2])
+    apart = np.exp(other + rise + noise[2])
+    answered = np.exp(content + rise + noise[3:] + effects)
+    if scene.missing:
+        slow = np.quantile(answered, 1.0 - _FAILING, axis=1, keepdims=True)
+        answered = np.where(answered > slow, inf, answered)
+    return Run(control, twin, apart, answered, effects)
+
+
+def failures(
+    scene: Scene, pairs: int, seed: int, shares: tuple[float, float], alike: float = 0.0
+) -> NDArray[np.bool_]:
+    """Which answers fail, of control and candidate, each with its share.
+
+    `alike`: the (tetrachoric) correlation of both arms' failures.  They come together where noise does.
+    """
+    rng = np.random.default_rng(seed)
+    noise = _noise(scene, 3, pairs, rng)
+    arms = sqrt(alike) * noise[2] + sqrt(1.0 - alike) * noise[:2]
+    limits = np.array([[NormalDist().inv_cdf(1.0 - share)] for share in shares])
+    return np.asarray(arms > limits)
+
+
+def _noise(scene: Scene, rows: int, pairs: int, rng: np.random.Generator) -> Floats:
+    """Noise with variance one."""
+    if scene.heavy:
+        return np.asarray(rng.standard_t(3, (rows, pairs)) / sqrt(3.0))
+    noise = rng.standard_normal((rows, pairs))
+    if scene.rho:
+        noise[:, 1:] *= sqrt(1.0 - scene.rho**2)
+        back, weight = 1, scene.rho  # 1 / (1 - rho B) = (1 + rho B) (1 + rho^2 B^2) (1 + rho^4 B^4) ...
+        while back < pairs and weight > 1e-12:
+            noise[:, back:] += weight * noise[:, :-back].copy()
+            back, weight = 2 * back, weight * weight
+    return noise
