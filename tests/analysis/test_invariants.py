@@ -1,13 +1,13 @@
 """The laws of the analysis, I19 to I27, in small simulations with fixed seeds; bench.verdicts has larger."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from math import log, sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from analysis.course import Course
 from analysis.measure import PairRecord

@@ -1,10 +1,10 @@
 """Every check can fail: it says so, its verdicts are withheld, and the reader is told what would mend it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
 from analysis.mending import MEND
