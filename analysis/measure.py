@@ -129,7 +129,7 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         turn=pair["turn"],
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
         production=None if shown is None else _measure(shown, transcript_of(shown, path, received_ns)),
-        outputs={arm: _scores(*both) for arm, both in compared.items()},
+        outputs={arm: scores(*both) for arm, both in compared.items()},
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
         production_sent_ns=pair.get("production_sent_ns"),
@@ -212,6 +212,7 @@ def _compared(
     }
 
 
-def _scores(control: Content, other: Content) -> dict[str, float]:
-    scores = {name: metric.score(control, other) for name, metric in every_metric().items()}
-    return {name: score for name, score in scores.items() if score is not None}
+def scores(control: Content, other: Content) -> dict[str, float]:
+    """Every comparison that these two answers allow."""
+    found = {name: metric.score(control, other) for name, metric in every_metric().items()}
+    return {name: score for name, score in found.items() if score is not None}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from analysis.transcript import TokenEvent, Transcript
+from analysis.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Timing:
     arrival_tokens: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Arrivals:
     """One choice's token events: the instants at which any came, each once, and the tokens of the first."""
 
@@ -61,16 +61,16 @@ def timing(transcript: Transcript) -> Timing:
 
 
 def _choices(transcript: Transcript) -> list[_Arrivals]:
-    events: dict[int, list[TokenEvent]] = {}
-    for event in transcript.content.token_events:
-        events.setdefault(event.choice, []).append(event)
-    return [
-        _Arrivals(
-            sorted({event.at_ns for event in own}),
-            sum(event.tokens or 1 for event in own if event.at_ns == own[0].at_ns),
-        )
-        for own in events.values()
-    ]
+    found: dict[int, _Arrivals] = {}
+    for event in transcript.content.token_events:  # in the order in which they came
+        arrivals = found.get(event.choice)
+        if arrivals is None:
+            found[event.choice] = _Arrivals([event.at_ns], event.tokens or 1)
+        elif event.at_ns != arrivals.instants_ns[-1]:
+            arrivals.instants_ns.append(event.at_ns)
+        elif len(arrivals.instants_ns) == 1:
+            arrivals.first_tokens += event.tokens or 1
+    return list(found.values())
 
 
 def _gaps_ms(choice: _Arrivals) -> list[float]:

@@ -8,7 +8,7 @@ from analysis.metrics._metric import Metric, Symmetry, Unit, average, matched
 from analysis.transcript import Content
 
 _NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
-_TAIL = 2_000  # an answer comes at the end
+_LONGEST = 64  # characters of a number that is looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,5 +44,8 @@ def build(_params: Params) -> Metric:
 
 def final_number(text: str) -> Decimal | None:
     """The last number of a text, its thousands' commas removed, as GSM8K's own evaluation takes it."""
-    numbers = _NUMBER.findall(text[-_TAIL:])
-    return Decimal(numbers[-1].replace(",", "")) if numbers else None
+    last = max(map(text.rfind, "0123456789"))  # an answer comes at the end
+    if last < 0:
+        return None
+    numbers = _NUMBER.findall(text, max(0, last - _LONGEST), last + 1)
+    return Decimal(numbers[-1].replace(",", ""))

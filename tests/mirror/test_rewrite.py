@@ -118,6 +118,7 @@ def test_logprobs_are_asked_for_where_wanted_unless_the_client_does_or_offers_to
 
     assert asked(CHAT, n=1) == ({"n": 1, "logprobs": True, "top_logprobs": 5}, (LOGPROBS,))
     assert asked("/v1/completions", n=1) == ({"n": 1, "logprobs": 5}, (LOGPROBS,))
-    for fields in ({"logprobs": False}, {"top_logprobs": 2}, {"tools": []}):
+    odd: tuple[dict[str, Any], ...] = ({"logprobs": False}, {"top_logprobs": 2}, {"tools": []})
+    for fields in odd:
         assert asked(CHAT, **fields) == (fields, ())
     assert asked("/v1/messages", n=1) == ({"n": 1}, ())
