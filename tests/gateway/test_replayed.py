@@ -125,6 +125,8 @@ def test_a_calibration_repeats_a_piece_at_the_control_and_the_trial_begins_with_
                 await over(stage)
             calibrating = [pair for pair in pairs("pair") if pair["phase"] == "calibration"]
             assert {tuple(a["twin"] for a in pair["answers"]) for pair in calibrating} == {(0, 1)}
+            whole = {pair["id"].partition(".")[0] for pair in calibrating if pair["block"] == 0}
+            assert whole == {f"r{n}" for n in range(5)}  # at the load that the trial will have
             assert sorted(asked(one)) == sorted(f"request {n}" for n in range(10))
 
     play(run)

@@ -13,7 +13,9 @@ from typing import Any
 import msgpack
 import uvloop
 
+from mirror.calling import Call
 from mirror.lane import pack_copy, pack_served
+from mirror.readiness import Readiness
 from mirror.shadow import Shadow
 from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec
 from mirror.traffic import Open
@@ -150,11 +152,13 @@ async def shadow(
     phase: str | None = "live",
     *,
     recorded: Open | None = None,
+    readiness: Readiness | None = None,
+    call: Call | None = None,
     **limits: Any,
 ) -> AsyncIterator[Stage]:
     """Run the shadow process until the block ends, then stop it and let it close its books."""
     spec = ShadowSpec(str(run_dir), (told,), **limits)
-    serving = Shadow(spec, Random(), recorded=recorded)
+    serving = Shadow(spec, Random(), readiness, recorded=recorded, call=call)
     stage = Stage(run_dir, Analysis(run_dir), asyncio.Event(), serving)
     if phase != "absent":
         await stage.analysis.open(phase, told.name)

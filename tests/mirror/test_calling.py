@@ -1,0 +1,66 @@
+"""Launched engines that take turns are called for, and have copies only while they are ready."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from mirror.readiness import Readiness
+from mirror.spec import ArmSpec, SlotSpec
+from tests.mirror.scripted import engine, tokens
+from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow, until
+
+
+def ready(*arms: ArmSpec) -> bytes:
+    return json.dumps({"ready": [["fp8-kv", arm.name, arm.mark] for arm in arms], "fares": []}).encode()
+
+
+def dropped(stage: Stage) -> int:
+    told = stage.analysis.of("books")
+    return int(told[-1]["dropped"].get("arm_not_ready", 0)) if told else 0
+
+
+async def feed(lane: asyncio.StreamWriter) -> None:
+    for n in range(1_000_000):
+        lane.write(copy_frame(f"r{n}", n) + served_frame(f"r{n}"))
+        await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("slot", ["first", "second"])
+def test_while_the_arm_that_stands_is_not_ready_its_copies_are_dropped_and_not_sent_to_a_dead_engine(
+    tmp_path: Path, slot: str
+) -> None:
+    called: list[str | None] = []
+    readiness = Readiness()
+
+    def call(experiment: str, arm: str | None) -> bool:
+        called.append(arm)
+        return True
+
+    async def run() -> None:
+        async with engine(tokens) as control, engine(tokens) as one:
+            arms = ArmSpec("control", control.url, mark="a"), ArmSpec("c1", one.url, mark="b")
+            told = experiment(*arms, slots=SlotSpec(1.0, ready_s=30), max_inflight=10_000)
+            gone, dead = (arms[0], control) if slot == "first" else (arms[1], one)
+            async with shadow(tmp_path, told, readiness=readiness, call=call, drain_s=0.2) as stage:
+                _, lane = await stage.worker()
+                feeding = asyncio.get_running_loop().create_task(feed(lane))
+                try:
+                    readiness.told(ready(*arms))
+                    await until(lambda: bool(dead.requests))
+                    readiness.told(ready(*(arm for arm in arms if arm is not gone)))
+                    await until(lambda: dropped(stage) > 0)
+                    seen = len(dead.requests)
+                    await asyncio.sleep(0.3)
+                    assert len(dead.requests) == seen
+                    readiness.told(ready(*arms))
+                    await until(lambda: bool(stage.analysis.of("pair")) and "c1" in called)
+                finally:
+                    feeding.cancel()
+                    lane.close()
+            assert set(called) == {"control", "c1"}
+            books = stage.books
+            assert books["admitted"] == books["paired"] + sum(books["dropped"].values())
+
+    play(run)
