@@ -26,7 +26,6 @@ OFF, ON, STALLED = "off", "on", "stalled"
 STATES = (OFF, ON, STALLED)
 # Brakes would end what is measured on a machine that others use, too.
 _BRAKES = {"memory_free": 0, "lane_share": 1, "arm_error_share": 1, "error_share": 1, "slowdown": None}
-BESIDE_CORE = 2 if (os.cpu_count() or 1) > 2 else LOAD_CORE
 _GIVES_UP_S = 5.0  # what an nginx waits for a copy's answer, in place of its minute
 
 
@@ -94,7 +93,7 @@ def gateway(
         _post(f"{admin}/api/reload")
         _post(f"{admin}/api/resume")
         if not together:
-            procfs.pin(set(running.pids) - {running.part("worker")}, BESIDE_CORE)
+            running.part_company()
 
     return Mirror(running, dict.fromkeys(STATES, running.port), enter, lambda: [running.part("worker")])
 

@@ -22,6 +22,8 @@ from bench.proxies import Proxy, admin_port
 
 _ASK = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}'
 LOAD_CORE, PROXY_CORE = 0, 1
+# Of a gateway's processes that serve nobody, where they are not to share the worker's.
+BESIDE_CORE = 2 if (os.cpu_count() or 1) > 2 else LOAD_CORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class Running:
         """The process id of a gateway's worker, shadow, analysis or supervisor."""
         assert self.process is not None
         return procfs.parts(self.process.pid)[name]
+
+    def part_company(self) -> None:
+        """Move a gateway's processes that serve nobody off the worker's core."""
+        procfs.pin(set(self.pids) - {self.part("worker")}, BESIDE_CORE)
 
     def metric(self, name: str) -> float:
         """The sum of a gateway's series of this name."""

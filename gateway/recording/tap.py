@@ -81,11 +81,10 @@ class TappedLane(LaneLink):
         sent_ns: int,
     ) -> Copy | None:
         """Offer the request to an experiment, and to the recording."""
-        given = (request_id, asked, body, prompt, received_ns, sent_ns)
-        copy = super().copied(fleet, *given)
+        copy = super().copied(fleet, request_id, asked, body, prompt, received_ns, sent_ns)
         if not self._recording.experiments:
             return copy
-        recorded = self._recording.copied(None, *given)
+        recorded = self._recording.copied(None, request_id, asked, body, prompt, received_ns, sent_ns)
         if copy is None or recorded is None:
             return copy or recorded
         return _Both(copy.experiment, copy.id, received_ns, sent_ns, copy.reads, recorded=recorded)
@@ -99,13 +98,12 @@ class TappedLane(LaneLink):
         self, copy: Copy, status: int, content_type: str, head_ns: int | None, end_ns: int, ending: str
     ) -> None:
         """Offer production's answer to whoever has its request."""
-        given = (status, content_type, head_ns, end_ns, ending)
         if copy.experiment.name == NAME:
-            self._recorded(copy, copy, *given)
+            self._recorded(copy, copy, status, content_type, head_ns, end_ns, ending)
             return
-        super().served(copy, *given)
+        super().served(copy, status, content_type, head_ns, end_ns, ending)
         if isinstance(copy, _Both) and copy.recorded is not None:
-            self._recorded(copy.recorded, copy, *given)
+            self._recorded(copy.recorded, copy, status, content_type, head_ns, end_ns, ending)
 
     def _recorded(
         self,
