@@ -108,7 +108,7 @@ def vllm(log_dir: Path, *flags: str, interpreted: bool = False) -> Iterator[str]
     argv += ["--enable-prompt-tokens-details", *flags]
     url = f"http://127.0.0.1:{port}"
     env = {**VLLM_ENV, **(INTERPRETED_ENV if interpreted else {})}
-    with started(argv, env, log_dir / f"vllm-{port}.log", url + "/v1/models", 300):
+    with started(argv, env, log_dir / f"vllm-{port}.log", url + "/v1/models", 600):
         yield url
 
 
