@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 from analysis.switches import BRAKES, BY_HAND, CONFIG
 from analysis.web.arm_metrics import arm_metrics
 from analysis.web.source import SOURCE
+from analysis.web.turn_metrics import turn_metrics
 
 METRICS_DIR: web.AppKey[str | None] = web.AppKey("metrics_dir")
 
@@ -77,6 +78,7 @@ class _Own(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._process()
         yield from self._launched()
+        yield from turn_metrics(self._status)
         yield from self._experiments()
         yield from arm_metrics(self._rankings)
         yield from self._pauses()

@@ -41,7 +41,7 @@ def test_while_the_arm_that_stands_is_not_ready_its_copies_are_dropped_and_not_s
     async def run() -> None:
         async with engine(tokens) as control, engine(tokens) as one:
             arms = ArmSpec("control", control.url, mark="a"), ArmSpec("c1", one.url, mark="b")
-            told = experiment(*arms, slots=SlotSpec(1.0, ready_s=30), max_inflight=10_000)
+            told = experiment(*arms, slots=SlotSpec(4.0, ready_s=30), max_inflight=10_000)
             gone, dead = (arms[0], control) if slot == "first" else (arms[1], one)
             async with shadow(tmp_path, told, readiness=readiness, call=call, drain_s=0.2) as stage:
                 _, lane = await stage.worker()

@@ -199,3 +199,34 @@ def test_what_is_typed_wrong_ends_as_one_line(
 ) -> None:
     assert main(argv) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [0.0, 1.0])
+def test_later_turns_follow_up_or_change_the_topic_as_often_as_the_model_says(kept: float) -> None:
+    model = msgspec.structs.replace(model_of(traffic(Random(3), 400)), kept=kept)
+    made = {row.id: row for row in generate(model, Plan("steady", 60.0, 5.0, 1.0), Random(4))}
+    later = [(made[row.parent], row) for row in made.values() if row.parent is not None]
+    assert len(later) > 50
+    for before, row in later:
+        whole = before.hash_ids[: before.input_length // SIZE]
+        goes_on = row.hash_ids[: len(whole)] == whole and row.input_length > before.input_length
+        if kept:
+            assert goes_on
+        else:  # what they share is at most what all begin with
+            same = next(
+                (n for n, (a, b) in enumerate(zip(whole, row.hash_ids, strict=False)) if a != b), 10**6
+            )
+            assert min(same, len(whole), len(row.hash_ids)) <= max(
+                front.tokens // SIZE for front in model.fronts
+            )
+
+
+def test_what_is_asked_of_the_sampler_is_made_as_often_as_it_was_recorded() -> None:
+    rows = traffic(Random(5), 800)
+    made = list(generate(model_of(rows), Plan("steady", 200.0, 5.0, 1.0), Random(6)))
+
+    def hot(some: list[Row]) -> float:
+        return sum(row.sampling is not None and row.sampling.temperature == 0.7 for row in some) / len(some)
+
+    assert abs(hot(made) - hot(rows)) < 0.1 and 0.3 < hot(rows) < 0.7
+    assert {row.task for row in made} == {"tools", "chat"}

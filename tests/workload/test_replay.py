@@ -145,7 +145,8 @@ def test_goodput_counts_what_keeps_all_bounds_and_failures_are_misses() -> None:
     assert (found.ok, found.requests, found.failures) == (4, 6, {"cut": 1})
     assert found.goodput == 2.0 and found.good_share == pytest.approx(2 / 6)
     assert found.hit_rate == 0.5 and found.ttft.n == 3 and found.ttft.missing == 1
-    assert "goodput       2.00 requests/s" in table(found, Slo(ttft_ms=200, tpot_ms=20))
+    shown = table(found, Slo(ttft_ms=200, tpot_ms=20))
+    assert "goodput       2.00 requests/s" in shown and "schedule lag" in shown
 
 
 async def talked(history: str, engine: Engine, listed: list[Ask]) -> list[Reply]:
