@@ -14,7 +14,12 @@ from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, berns
 from analysis.verdict import Interval, Label, interval, judge, progress, ratio
 
 DIVERGES = "outputs diverge"
-_SAID = {MORE_ERRORS: MORE_ERRORS, DIVERGES: "answers otherwise"}
+WRONG = "golden requests go wrong"
+_SAID = {
+    MORE_ERRORS: MORE_ERRORS,
+    DIVERGES: "answers otherwise",
+    WRONG: "gets golden requests wrong that the control gets right",
+}
 _ORDER = {"FASTER": 0, "EQUIVALENT": 1, "UNDECIDED": 2, "SLOWER": 3}
 
 
@@ -107,4 +112,5 @@ def _sentence(candidate: Mapping[str, Any]) -> str:
 def flags(candidate: Mapping[str, Any]) -> list[str]:
     """What must be said of a candidate beside its speed."""
     found = [MORE_ERRORS] if candidate["rates"].get("errors", {}).get("label") == "MORE" else []
-    return found + ([DIVERGES] if candidate["outputs"]["label"] == "DIVERGES" else [])
+    found += [DIVERGES] if candidate["outputs"]["label"] == "DIVERGES" else []
+    return found + ([WRONG] if candidate["quality"]["label"] == "WORSE" else [])

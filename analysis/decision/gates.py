@@ -43,9 +43,23 @@ def gates(candidate: Json, objectives: Sequence[str], bars: Bars) -> list[Gate]:
         _at_most("errors", rates.get("errors"), bars.errors),
         _outputs(candidate["outputs"], bars),
     ]
+    quality: Json = candidate.get("quality") or {}
+    if quality.get("requests"):
+        found.append(_quality(quality))
     if "slo" in rates:
         found.append(_at_most("slo", rates["slo"], bars.slo))
     return found
+
+
+def _quality(quality: Json) -> Gate:
+    """Golden requests: what they have not shown to be worse passes, and how many there were is told."""
+    detail = (
+        f"of {quality['requests']} golden requests it got {quality['candidate_passed']:.0%} right,"
+        f" the control {quality['control_passed']:.0%}"
+    )
+    if quality["label"] == "WORSE":
+        return Gate("golden", "failed", f"{detail} (e-value {quality['e_value']:.3g})")
+    return Gate("golden", "passed", f"{detail}: not shown to be worse")
 
 
 def _fair(candidate: Json, objectives: Sequence[str]) -> Gate:

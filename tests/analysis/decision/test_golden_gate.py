@@ -1,0 +1,44 @@
+"""Golden requests are a gate: a candidate that is shown to be worse cannot win, and is flagged."""
+
+from typing import Any
+
+from analysis.decision.decide import Wishes, decide
+from analysis.decision.evidence import Evidence
+from analysis.decision.gates import Bars
+from analysis.ranking import Trial
+from tests.analysis.trials import SPEC, named, records
+
+PAIRS = records(1200)
+
+
+def ranked(wrong: int, of: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The decision and the ranking where "quick" gets so many golden requests wrong, and others none."""
+    evidence = Evidence(SPEC, set())
+    trial = Trial(SPEC, watch=evidence.add)
+    for record in PAIRS:
+        trial.add(record)
+    for number in range(of):
+        passed = {"control": True, **dict.fromkeys(SPEC.candidates, True), "quick": number >= wrong}
+        trial.golden({"id": f"set/{number}", "passed": passed})
+    found = decide(trial, evidence, Wishes({}, Bars(), ()))
+    return found, trial.ranking()
+
+
+def state(found: dict[str, Any], name: str) -> str | None:
+    return next((gate["state"] for gate in found["gates"][name] if gate["name"] == "golden"), None)
+
+
+def test_a_candidate_that_gets_golden_requests_wrong_cannot_win_however_fast() -> None:
+    found, ranking = ranked(wrong=15)
+    assert state(found, "quick") == "failed" and state(found, "same") == "passed"
+    assert found["answer"] != "WINNER" or found["winner"]["name"] != "quick"
+    quick = named(ranking, "quick")
+    assert "golden requests go wrong" in quick["flags"]
+    assert "gets golden requests wrong that the control gets right" in ranking["summary"]
+
+
+def test_one_that_is_not_shown_to_be_worse_passes_and_without_golden_requests_there_is_no_gate() -> None:
+    found, ranking = ranked(wrong=2)
+    assert state(found, "quick") == "passed" and found["winner"]["name"] == "quick"
+    assert named(ranking, "quick")["flags"] == []
+    assert state(ranked(wrong=0, of=0)[0], "quick") is None
