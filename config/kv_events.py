@@ -27,12 +27,19 @@ def _bound(value: str) -> str:
     return value
 
 
+def _port(value: str) -> str:
+    if not _port_of(value, "*"):
+        raise expected("an address with a port to publish on, such as tcp://*:5560")
+    return value
+
+
 def _off(value: object) -> object:
     return "off" if value is False else value  # so YAML reads the word
 
 
 Publisher = Annotated[str, AfterValidator(_publisher)]
 Bound = Annotated[str, AfterValidator(_bound)]
+Port = Annotated[str, AfterValidator(_port)]
 
 
 class KvEvents(Strict):
@@ -61,8 +68,10 @@ class KvEvents(Strict):
         default=False,
         description="Read TensorRT-LLM's events. Reading takes them away: nobody else may read them there.",
     )
-    publish_drained: Bound | None = Field(
-        default=None, description="Where those are published again for others, in vLLM's form."
+    publish_drained: Port | None = Field(
+        default=None,
+        description="Where those are published again for others, in vLLM's form: a port for each rank, then"
+        " one for each to replay; then the next engine's.",
     )
     most_blocks: Annotated[Count, Field(ge=1024, le=1 << 24)] = Field(
         default=262_144,

@@ -1,6 +1,7 @@
 """TensorRT-LLM's events, which reading takes away: this process alone reads them, and tells them again."""
 
 import asyncio
+from collections.abc import Sequence
 from random import uniform
 from typing import TYPE_CHECKING, Final
 
@@ -26,7 +27,7 @@ async def drain(feed: "Feed", followed: "Followed") -> None:
     """Read an engine's events again and again, for ever."""
     engine, delay_s = followed.engine, _EVERY_S
     translator = Translator()
-    out = _republisher(feed, followed)
+    out = _republishers(feed, followed)
     try:
         async with _session(followed) as session:
             while True:
@@ -44,8 +45,8 @@ async def drain(feed: "Feed", followed: "Followed") -> None:
     except BadTls as error:
         followed.error = str(error)
     finally:
-        if out is not None:
-            out.close()
+        for one in out:
+            one.close()
 
 
 async def _read(
@@ -53,7 +54,7 @@ async def _read(
     url: str,
     translator: Translator,
     followed: "Followed",
-    out: Republisher | None,
+    out: Sequence[Republisher],
 ) -> str | None:
     """Take in what has come since the last time; why not, where that is so."""
     try:
@@ -74,8 +75,8 @@ async def _read(
         if heard is not None:
             heard.is_linked = True
             heard.take([b"", number.to_bytes(8, "big"), payload])
-        if out is not None and rank == 0:
-            out.publish(number, payload)
+        if rank < len(out):
+            out[rank].publish(number, payload)
     followed.error = None if followed.heard else "it has told of none yet"
     return None
 
@@ -91,16 +92,22 @@ def _session(followed: "Followed") -> aiohttp.ClientSession:
     )
 
 
-def _republisher(feed: "Feed", followed: "Followed") -> Republisher | None:
-    """Where its events are told again: the first of its fleet where the config says, others beside it."""
-    engine = followed.engine
-    endpoint = engine.events.publish_drained
+def _republishers(feed: "Feed", followed: "Followed") -> list[Republisher]:
+    """Where its events are told again, by rank: first of all those of the fleet's first engine, from the port
+    of the config on, then where they are replayed; then those of the next."""
+    engine, found = followed.engine, list[Republisher]()
+    endpoint, ranks = engine.events.publish_drained, engine.events.ranks
     if endpoint is None:
-        return None
+        return found
     at, _, port = endpoint.rpartition(":")
-    mine = f"{at}:{int(port) + 2 * feed.place_of(engine)}"
+    first = int(port) + 2 * ranks * feed.place_of(engine)
+    topic = f"kv@{host_of(engine.url)}@{engine.fleet}"
     try:
-        return Republisher(feed.context, mine, f"kv@{host_of(engine.url)}@{engine.fleet}", feed.failed)
+        for own in range(first, first + ranks):
+            found.append(Republisher(feed.context, f"{at}:{own}", f"{at}:{own + ranks}", topic, feed.failed))
     except zmq.ZMQError as error:
-        feed.log.error("events cannot be told again", endpoint=mine, why=str(error))
-        return None
+        feed.log.error("events cannot be told again", endpoint=f"{at}:{first}", why=str(error))
+        for one in found:
+            one.close()
+        return []
+    return found

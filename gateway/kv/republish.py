@@ -15,12 +15,13 @@ _END: Final = b"\xff" * 8
 
 
 class Republisher:
-    """Publishes at `endpoint` as vLLM does, and replays at the port after it. Raises zmq.ZMQError."""
+    """Publishes and replays at these addresses, as one rank of vLLM does. Raises zmq.ZMQError."""
 
     def __init__(
         self,
         context: "zmq.Context[zmq.Socket[bytes]]",
-        endpoint: str,
+        publish: str,
+        replay: str,
         topic: str,
         failed: Callable[[Exception], None],
     ) -> None:
@@ -31,10 +32,9 @@ class Republisher:
         self._publisher.setsockopt(zmq.LINGER, 0)
         self._asked = Subscription(context, zmq.ROUTER, self._replay, failed)
         self._loop = asyncio.get_running_loop()
-        at, _, port = endpoint.rpartition(":")
         try:
-            self._publisher.bind(endpoint)
-            self._asked.bind(f"{at}:{int(port) + 1}")
+            self._publisher.bind(publish)
+            self._asked.bind(replay)
         except zmq.ZMQError:
             self.close()
             raise

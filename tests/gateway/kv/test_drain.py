@@ -21,9 +21,9 @@ class TrtLlm:
         self.status = 200
         self.url = ""
 
-    def say(self, *data: dict[str, Any]) -> None:
+    def say(self, *data: dict[str, Any], **more: Any) -> None:
         for one in data:
-            self.waiting.append({"event_id": self.number, "data": one})
+            self.waiting.append({"event_id": self.number, "data": one, **more})
             self.number += 1
 
     async def answer(self, _request: web.BaseRequest) -> web.Response:
@@ -72,6 +72,39 @@ def test_one_reads_and_others_hear_it_from_there(tmp_path: Path) -> None:
             engine_.say(chain(None, block(7, range(16))))
             await until(lambda: one.state() is State.DEGRADED)
             assert one.match(TOKENS) == {}
+
+    run(test)
+
+
+def test_each_rank_and_each_engine_of_a_fleet_is_told_again_on_ports_of_its_own(tmp_path: Path) -> None:
+    """Two engines of two ranks: eight ports in a row, two to publish and two to replay for each engine."""
+
+    async def test(stack: AsyncExitStack) -> None:
+        engines = [await started(stack), await started(stack)]
+        port = neighbours(8)
+        first, second = tmp_path / "first", tmp_path / "second"
+        first.mkdir()
+        second.mkdir()
+        reads, hears = [], []
+        for n, one in enumerate(engines):
+            for rank, words in ((0, 2), (1, 1)):  # what one rank alone holds is half of it in the mean
+                one.number = 0
+                blocks = [block(own, range(16 * own - 16, 16 * own)) for own in range(1, words + 1 + n)]
+                one.say(CREATED, chain(None, *blocks), attention_dp_rank=rank)
+            again = f"tcp://127.0.0.1:{port}"
+            reads.append(engine(one.url, n, "trtllm", drain=True, publish_drained=again, ranks=2))
+            at = {
+                "publish": f"tcp://127.0.0.1:{port + 4 * n}",
+                "replay": f"tcp://127.0.0.1:{port + 4 * n + 2}",
+            }
+            hears.append(engine(one.url, n, "trtllm", ranks=2, **at))
+        tokens = [*range(64)]
+        async with feeding(first, *reads) as there:
+            await until(lambda: there.match(tokens) == {0: 1, 1: 2})
+            async with feeding(second, *hears) as here:
+                await until(lambda: here.match(tokens) == {0: 1, 1: 2})
+                for rank in (0, 1):
+                    assert there.heard(1, rank) is not None and here.state(1, rank) is State.EXACT
 
     run(test)
 
