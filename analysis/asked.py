@@ -35,7 +35,15 @@ class Schema:
             self._checker.validate(value)
         except ValidationError:
             return False
-        except (Unresolvable, RecursionError, TypeError, ValueError, KeyError, AttributeError):
+        except (
+            Unresolvable,
+            RecursionError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+        ):
             return None
         return True
 
