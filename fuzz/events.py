@@ -6,7 +6,7 @@ from gateway.kv.sources import PATHS, told
 from routing.events.board import WORDS, Board, State
 from routing.events.book import Book
 from routing.events.chain import block_chain
-from routing.events.decode import Cleared, Removed, Stored, Undecodable, decode
+from routing.events.decode import WHOLLY, Cleared, Removed, Stored, Undecodable, decode
 from routing.events.load import load
 from routing.events.publisher import Publisher
 from routing.events.reader import Reader
@@ -61,7 +61,7 @@ def kv_publisher(data: bytes) -> None:
         else:
             number = piece[-1] if what == 4 else number + 1
             bad.heard(number, piece[1:])
-        assert bad.held <= _MOST
+        assert bad.held <= _MOST and all(held <= _MOST for held in bad.held_below.values())
     if data:
         bad.heard(number + 1, data)
     reader = Reader(Board(memoryview(_board).cast("Q")), lambda _: memoryview(_tables[0]).cast("Q"))
@@ -102,6 +102,9 @@ def seeds(target: str) -> list[bytes]:
         stored,
         array,
         {"type": "BlockRemoved", "block_hashes": [1]},
+        {"type": "BlockStored", "block_hashes": [1], "token_ids": [], "block_size": 0, "medium": "CPU"},
+        {"type": "BlockRemoved", "block_hashes": [1], "medium": "CPU"},
+        {"type": "BlockRemoved", "block_hashes": [1], WHOLLY: True},
         ["AllBlocksCleared"],
         {"type": "X"},
     ]
@@ -120,14 +123,20 @@ def seeds(target: str) -> list[bytes]:
         described = {"publisher": "zmq", "endpoint_host": "*", "endpoint_port_base": 5557, "dp_size": 2}
         return [msgspec.json.encode([source]), msgspec.json.encode({"kv_events": described}), b"[]"]
     block = {"block_hash": 1, "tokens": [{"token_id": 1, "token_extra_id": 0}], "cache_level": 0}
-    data = [{"type": "stored", "parent_hash": None, "blocks": [block]}, {"type": "created"}]
+    level = {"old_value": 0, "new_value": 1}
+    data = [
+        {"type": "stored", "parent_hash": None, "blocks": [block, {**block, "cache_level": 1}]},
+        {"type": "updated", "block_hash": 1, "cache_level": level},
+        {"type": "removed", "block_hashes": [1, "00ff"]},
+        {"type": "created"},
+    ]
     return [msgspec.json.encode([{"event_id": n, "data": one} for n, one in enumerate(data)])]
 
 
 WORDS_OF = [
     b"\xa4type", b"\xabBlockStored", b"\xacBlockRemoved", b"\xb0AllBlocksCleared", b"\xacblock_hashes",
     b"\xb1parent_block_hash", b"\xa9token_ids", b"\xaablock_size", b"\xaaextra_keys", b"\xa6medium",
-    b"\xa3GPU",
+    b"\xa3GPU", b"\xa3CPU", b"\xa6wholly\xc3", b'"cache_level":', b'"block_hash":',
     b"\xa9group_idx", b"\xa9lora_name", b"\xaacache_salt", b"\x90", b"\x91", b"\x93", b"\xc0",
     b"\xc4\x01\x01",
     b"\xd3",
