@@ -66,6 +66,19 @@ def test_what_is_appended_is_taken_in_once_whoever_looks(tmp_path: Path) -> None
         index.close()
 
 
+def test_what_another_process_has_taken_in_meanwhile_is_not_taken_in_again(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    late = Index(path)
+    begin = late.end
+    index_of(path).close()
+    rows = [("again", "quick", 1, begin, "live", None, 1.0, None, None, None, None, None)]
+    assert not late._keep(rows, begin, begin + 1)
+    late.catch_up()
+    assert late.pair("again") is None and len(late.most("differs", 1000, "quick")) == 60
+    late.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"no database", None])
 def test_an_index_that_is_lost_or_damaged_is_made_anew(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "log.msgpack"
