@@ -1,5 +1,7 @@
 """What is required of `prefix_cost`, in small: a fleet in virtual time, near what it can bear."""
 
+from math import fsum
+
 import pytest
 
 from bench.routing.measures import Measures
@@ -11,7 +13,7 @@ pytestmark = pytest.mark.timeout(600)  # it computes, and a busy machine takes i
 
 
 def total(name: str, ran: list[Measures]) -> float:
-    return sum(getattr(one, name) for one in ran)
+    return fsum(getattr(one, name) for one in ran)
 
 
 def ran(trace: str, setting: Setting, speed: float, policy: str) -> list[Measures]:
