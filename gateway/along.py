@@ -83,15 +83,15 @@ def prepared(
         packed_body, packed = legs.body(relay)
         return packed_body, packed, legs.attempt(relay, engine, choice)
     assert body is not None
-    if fleet is not None and fleet.lessons is not None and engine.kind == "vllm":
-        asked = _asked(body)
-        if asked and fleet.lessons.wants_along(relay, engine.id):
+    if fleet is not None and fleet.lessons is not None and fleet.lessons.asks_production:
+        asked = asking(body)
+        if asked and fleet.lessons.wants_along(relay, engine):
             return asked, None, Along(relay, service, engine, choice)
     return body, relay.packed, Attempt(relay, service, engine, choice)
 
 
-def _asked(body: bytes) -> bytes:
-    """The body with the question; nothing where it cannot be put, or would change more than it should."""
+def asking(body: bytes) -> bytes:
+    """A JSON object with the question; nothing where it cannot be put, or would change too much."""
     end = body.rstrip()
     if not end.endswith(b"}") or any(name in body for name in _NOT_BESIDE):
         return b""

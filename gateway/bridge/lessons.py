@@ -12,6 +12,7 @@ from routing.precise import Precise
 from routing.types import Prompt
 
 if TYPE_CHECKING:
+    from gateway.engine import Engine
     from gateway.relay import Relay
     from gateway.usage import Usage
 
@@ -60,6 +61,11 @@ class Lessons:
         """As `Residency.share`."""
         return self.precise.share(engine)
 
+    @property
+    def asks_production(self) -> bool:
+        """Whether production's requests may ask for their own ids."""
+        return self._production
+
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """As `Residency.held`."""
         try:
@@ -88,13 +94,15 @@ class Lessons:
         except Exception:
             self._failed()
 
-    def wants_along(self, relay: "Relay", engine: int) -> bool:
+    def wants_along(self, relay: "Relay", engine: "Engine") -> bool:
         """Whether a request that is about to be sent there is to ask for its prompt's ids itself."""
         prompt, body = relay.prompt, relay.body
         self._along = None
         if not self._production or prompt is None or body is None or not prompt.stream:
             return False
-        if relay.packed is not None or engine in self._sealed or relay.ask.path.path not in (CHAT, PLAIN):
+        if relay.packed is not None or relay.ask.path.path not in (CHAT, PLAIN):
+            return False
+        if engine.kind != "vllm" or engine.id in self._sealed:
             return False
         novel = self.precise.unlearned_bytes(prompt)
         if novel <= 0 or self._budget.refusal(novel, len(body), relay.received_ns / 1e9) is not None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gateway.along import prepared
+from gateway.along import asking
 from gateway.bridge.frames import Copied, Ids
-from routing.types import Choice, Prompt
+from routing.types import Prompt
 from tests.gateway.bridge.test_foretold import MODEL, SYSTEM, body, engine, metrics, until
 from tests.gateway.bridge.test_lessons import SAID, taught
 from tests.gateway.whole import serving, with_engines
@@ -65,6 +65,17 @@ def test_production_teaches_and_the_client_has_the_bytes_it_would_have_had(tmp_p
 
 
 @dataclass
+class _There:
+    id: int
+    kind: str
+
+
+def there(id: int, kind: str = "vllm") -> Any:
+    """An engine."""
+    return _There(id, kind)
+
+
+@dataclass
 class Asking:
     """What is known of a request when it is sent."""
 
@@ -94,7 +105,7 @@ def streamed() -> Prompt:
     return prompt
 
 
-def asking(lessons: Any, **changes: Any) -> Any:
+def relayed(lessons: Any, **changes: Any) -> Any:
     @dataclass
     class Fleet:
         lessons: Any
@@ -107,22 +118,24 @@ def asking(lessons: Any, **changes: Any) -> Any:
 
 def test_it_is_asked_of_streams_of_what_is_new_and_only_where_the_operator_wants_it() -> None:
     wants = taught(production=True)
-    assert wants.lessons.wants_along(asking(wants.lessons), 1)
-    assert not taught().lessons.wants_along(asking(taught().lessons), 1)
+    assert wants.lessons.wants_along(relayed(wants.lessons), there(1))
+    assert not taught().lessons.wants_along(relayed(taught().lessons), there(1))
     whole = prompt_of(SAID)
-    assert not wants.lessons.wants_along(asking(wants.lessons, prompt=whole), 1)
-    assert not wants.lessons.wants_along(asking(wants.lessons, packed=object()), 1)
-    assert not wants.lessons.wants_along(asking(wants.lessons, ask=At(Named("/v1/messages"))), 1)
-    assert not wants.lessons.wants_along(asking(wants.lessons, body=b"{}" * (1 << 17)), 1)
+    assert not wants.lessons.wants_along(relayed(wants.lessons, prompt=whole), there(1))
+    assert not wants.lessons.wants_along(relayed(wants.lessons, packed=object()), there(1))
+    assert not wants.lessons.wants_along(relayed(wants.lessons, ask=At(Named("/v1/messages"))), there(1))
+    assert not wants.lessons.wants_along(relayed(wants.lessons, body=b"{}" * (1 << 17)), there(1))
+    for kind in ("sglang", "openai", "auto"):
+        assert not wants.lessons.wants_along(relayed(wants.lessons), there(1, kind))
     wants.lessons.cannot_sift(1)
-    assert not wants.lessons.wants_along(asking(wants.lessons), 1)
-    assert wants.lessons.wants_along(asking(wants.lessons), 2)
+    assert not wants.lessons.wants_along(relayed(wants.lessons), there(1))
+    assert wants.lessons.wants_along(relayed(wants.lessons), there(2))
 
 
 def test_what_is_asked_along_is_not_asked_again_and_its_ids_are_told() -> None:
     one = taught(production=True)
-    relay: Any = asking(one.lessons)
-    assert one.lessons.wants_along(relay, 1)
+    relay: Any = relayed(one.lessons)
+    assert one.lessons.wants_along(relay, there(1))
     one.lessons.sent_prompt(relay.prompt, 1, "/v1/chat/completions", relay.body, 0.0)
     assert one.told == []
     one.lessons.told_along(relay, b"[1,2]")
@@ -132,30 +145,13 @@ def test_what_is_asked_along_is_not_asked_again_and_its_ids_are_told() -> None:
     assert copied.chain == array("Q", relay.prompt.chain).tobytes()
 
 
-@dataclass
-class Kind:
-    kind: str
-    id: int = 1
-
-
-def sent(relay: Any, kind: str = "vllm") -> bytes:
-    """The body that an engine of that kind gets."""
-    service: Any = None
-    there: Any = Kind(kind)
-    return prepared(relay, service, there, Choice(1, "", 0, relay.prompt.ends[-1]))[0]
-
-
 def test_the_question_is_all_that_is_added_to_a_body() -> None:
     for said in (b'{"messages": [] }', b'{"a":"}"}\n', b'{"a":{"b":1}}'):
-        asked = sent(asking(taught(production=True).lessons, body=said))
+        asked = asking(said)
         assert asked == said.rstrip()[:-1] + b',"return_token_ids":true}' + said[len(said.rstrip()) :]
         assert json.loads(asked) == {**json.loads(said), "return_token_ids": True}
 
 
-def test_a_body_is_left_as_it_is_where_the_client_asks_itself_or_another_answer_would_come() -> None:
+def test_no_question_is_put_where_the_client_asks_itself_or_another_answer_would_come() -> None:
     for said in (b'{"return_token_ids": false}', b'{"echo": true}', b"[1]", b""):
-        assert sent(asking(taught(production=True).lessons, body=said)) == said
-    for kind in ("sglang", "openai", "auto"):
-        relay = asking(taught(production=True).lessons)
-        assert sent(relay, kind) == relay.body
-    assert sent(asking(taught().lessons)) == b'{"messages": []}'
+        assert asking(said) == b""
