@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from mirror.readiness import Readiness
 from mirror.spec import ArmSpec, SlotSpec
 from tests.mirror.scripted import engine, tokens
-from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow, until
+from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow
 
 
 def ready(*arms: ArmSpec) -> bytes:
@@ -21,10 +22,17 @@ def dropped(stage: Stage) -> int:
     return int(told[-1]["dropped"].get("arm_not_ready", 0)) if told else 0
 
 
+async def comes(holds: Callable[[], bool]) -> None:
+    """Wait for something that must come about, a few slots later maybe."""
+    async with asyncio.timeout(60):
+        while not holds():
+            await asyncio.sleep(0.02)
+
+
 async def feed(lane: asyncio.StreamWriter) -> None:
     for n in range(1_000_000):
         lane.write(copy_frame(f"r{n}", n) + served_frame(f"r{n}"))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("slot", ["first", "second"])
@@ -48,14 +56,14 @@ def test_while_the_arm_that_stands_is_not_ready_its_copies_are_dropped_and_not_s
                 feeding = asyncio.get_running_loop().create_task(feed(lane))
                 try:
                     readiness.told(ready(*arms))
-                    await until(lambda: bool(dead.requests))
+                    await comes(lambda: bool(dead.requests))
                     readiness.told(ready(*(arm for arm in arms if arm is not gone)))
-                    await until(lambda: dropped(stage) > 0)
+                    await comes(lambda: dropped(stage) > 0)
                     seen = len(dead.requests)
                     await asyncio.sleep(0.3)
                     assert len(dead.requests) == seen
                     readiness.told(ready(*arms))
-                    await until(lambda: bool(stage.analysis.of("pair")) and "c1" in called)
+                    await comes(lambda: bool(stage.analysis.of("pair")) and "c1" in called)
                 finally:
                     feeding.cancel()
                     lane.close()
