@@ -8,7 +8,7 @@ import pytest
 
 from analysis.golden import checked, is_golden
 from analysis.quality import Quality
-from tests.analysis.fleet import MS, answer_frame, pair_frame
+from tests.analysis.fleet import answer_frame, pair_frame
 
 
 def golden(words: dict[str, list[str]], check: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def test_each_arms_answer_is_marked_and_its_text_is_not_in_the_marks() -> None:
 
 def test_an_arm_that_fails_to_answer_has_not_passed_and_one_that_was_given_up_says_nothing() -> None:
     words = {"control": ["Oslo"], "quick": ["Oslo"]}
-    failed: dict[str, Any] = {"status": 503, "reads": [[MS, b"{}"]]}
-    assert checked(golden(words, EXACT, quick=failed))["passed"]["quick"] is False
+    for failed in ({"ending": "cut"}, {"ending": "timeout"}, {"status": 500}):  # with the right words in it
+        assert checked(golden(words, EXACT, quick=failed))["passed"]["quick"] is False
     assert checked(golden(words, EXACT, quick={"ending": "cancelled"}))["passed"]["quick"] is None
 
 
