@@ -35,7 +35,8 @@ def in_turns(blocks: int, effect: float = 0.0) -> list[PairRecord]:
             sent_ns = answer.sent_ns - record.at_ns + at_ns + late_ns
             if answer.arm in ("control", name):
                 order = int(answer.arm != "control")
-                answers.append(changed(answer, sent_ns=sent_ns, order=order, tpot_ms=tpot_ms))
+                end_ns = sent_ns + answer.end_ns - answer.sent_ns
+                answers.append(changed(answer, sent_ns=sent_ns, end_ns=end_ns, order=order, tpot_ms=tpot_ms))
         outputs = {name: record.outputs[name]}
         return changed(
             record, at_ns=at_ns, answers=tuple(answers), outputs=outputs, block=block, shifts={name: SLOT_NS}
