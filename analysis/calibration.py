@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import ceil, sqrt
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -25,6 +25,12 @@ _FEWEST_FOR_SLOW = 100  # answers of the control that fix what is slow
 _AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most; 3 % where tau is as long as 19 pairs
 
 
+# How the control is held against itself: "twins", where each copy of half of the conversations is sent twice
+# to all arms alike, the second with a cache salt of its own; "slots", where arms take turns, and the control
+# has the candidates' slots, too.
+AgainstItself = Literal["twins", "slots"]
+
+
 def pairs_to_see(tau: float, asked: int) -> float:
     """How many pairs a calibration takes to see the dependence; at most five times those asked for."""
     return min(max(asked, _TAUS_PER_CALIBRATION * tau), _LONGEST * asked)
@@ -40,7 +46,7 @@ class Calibration:
     """What the A/A phase fixed: `aa`, the control's latencies against its own (logs), `floor` its outputs.
 
     `settle_ns` is how long after its dispatch nearly every pair is answered; `slow_ms`, of each latency, what
-    one in twenty of the control's answers took longer than.
+    one in twenty of the control's answers took longer than; `by`, how the control was held against itself.
     """
 
     window_ns: int
@@ -50,6 +56,7 @@ class Calibration:
     aa: dict[str, Spread]
     floor: dict[str, Spread]
     slow_ms: dict[str, float] = field(default_factory=dict)
+    by: AgainstItself = "twins"
 
     def to_map(self) -> dict[str, Any]:
         """Plain values for the log; `from_map` is the exact inverse."""
@@ -73,11 +80,14 @@ class Calibrating:
         self._durations_ns: list[int] = []
         self._first_ns: int | None = None
         self._last_ns = 0
+        self._by: AgainstItself = "twins"
         self.pairs = 0
 
     def add(self, record: PairRecord) -> None:
         """Takes one pair of the phase."""
         self.pairs += 1
+        if record.block is not None:
+            self._by = "slots"
         self._first_ns = record.at_ns if self._first_ns is None else min(self._first_ns, record.at_ns)
         self._last_ns = max(self._last_ns, record.at_ns)
         ends = [answer.end_ns for answer in record.answers]
@@ -136,6 +146,7 @@ class Calibrating:
                 name: _spread(rows, _AA_ALPHA, 0.0) for name, rows in self._latencies.items() if len(rows) > 1
             },
             floor={name: _spread(rows, half, 1.0) for name, rows in self._scores.items() if rows},
+            by=self._by,
             slow_ms={
                 name: float(np.quantile(values, SLOW))
                 for name, values in self._control_ms.items()

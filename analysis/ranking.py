@@ -269,6 +269,7 @@ class Trial:
                 "pairs": calibration.pairs if calibration is not None else calibrating.pairs,
                 "wanted_pairs": self.spec.calibration_pairs,
                 "wanted_s": self.spec.calibration_s,
+                "by": None if calibration is None else calibration.by,
             },
             "forced": None if self._forced is None else self._forced.show(),
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},

@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.ranking import Trial
 from analysis.replay import replay
+from analysis.report_claims import claim_lines
 from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.store import LogReader
@@ -57,10 +58,11 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     for candidate in sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0)):
         lines.extend(_candidate_lines(candidate, width))
     lines.append("")
-    lines.extend(
-        f"{ {True: 'ok  ', False: 'FAIL'}.get(check['ok'], 'open') } {check['name']}: {check['detail']}"
-        for check in ranking["checks"]
-    )
+    lines.extend(claim_lines(ranking))
+    for check in ranking["checks"]:
+        state = {True: "ok  ", False: "FAIL"}.get(check["ok"], "open")
+        mend = f"; to mend it: {check['mend']}" if check["ok"] is False and check.get("mend") else ""
+        lines.append(f"{state} {check['name']}: {check['detail']}{mend}")
     books = ranking["books"]
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.extend(condition_lines(ranking))

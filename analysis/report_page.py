@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from analysis.report_claims import claims
 from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
 from analysis.report_table import number, table
@@ -35,6 +36,7 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         _verdicts(ranking),
         *(chart(ranking, key, name) for key, name in METRICS if has_series(ranking, key)),
         _outputs(ranking),
+        claims(ranking),
         _checks(ranking),
         _latencies(ranking),
         conditions(ranking),
@@ -142,10 +144,15 @@ def _checks(ranking: Mapping[str, Any]) -> str:
     said = {True: "<span class='badge ok'>✓ passed</span>", False: "<span class='badge no'>✕ failed</span>"}
     open_ = "<span class='badge none'>… open</span>"
     rows = [
-        [escape(check["name"].replace("_", " ")), said.get(check["ok"], open_), escape(check["detail"] or "")]
+        [escape(check["name"].replace("_", " ")), said.get(check["ok"], open_), _why(check)]
         for check in ranking["checks"]
     ]
     return f"<h2>Can this be trusted?</h2>{table(['Check', 'Result', 'Why'], rows, 'Checks')}"
+
+
+def _why(check: Mapping[str, Any]) -> str:
+    mend = check.get("mend") if check["ok"] is False else None
+    return escape(check["detail"] or "") + (f"<small>To mend it: {escape(mend)}.</small>" if mend else "")
 
 
 def _latencies(ranking: Mapping[str, Any]) -> str:

@@ -27,10 +27,10 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
 
 
 def longest_autocorrelation_time(values: NDArray[np.float64]) -> float:
-    """tau and one standard error more: tau (1 + sqrt(2 (10 tau + 1) / n)). At least 1.
+    """tau and one and a half standard errors more: tau (1 + 1.5 sqrt(2 (10 tau + 1) / n)). At least 1.
 
     A tau from few values is at times much too short, and what is built on it then claims too much.  The error
     is Sokal's, for a window of 5 tau (Madras and Sokal, J. Stat. Phys. 50, 1988).
     """
     tau = autocorrelation_time(values)
-    return tau * (1.0 + sqrt(2.0 * (10.0 * tau + 1.0) / max(1, len(values))))
+    return tau * (1.0 + 1.5 * sqrt(2.0 * (10.0 * tau + 1.0) / max(1, len(values))))

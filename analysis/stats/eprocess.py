@@ -61,31 +61,6 @@ def mcnemar_path(candidate: NDArray[np.bool_], control: NDArray[np.bool_]) -> ND
     return path
 
 
-def quantile_ranks(units: int, share: float, alpha: float, weight: float = 10.0) -> tuple[int, int | None]:
-    """Which order statistics (counted from 0) hold the `share`-quantile between them, at every look.
-
-    Of n sorted units the quantile lies between the two, at level 1 - alpha; the upper is None where no unit
-    is high enough: the p99 of 200 units has no upper end.  The prior is Beta(w p, w (1 - p)).
-    """
-    a, b, bar = weight * share, weight * (1.0 - share), log(1.0 / alpha)
-
-    def fits(below: int) -> bool:
-        return log_evidence(below, units, share, a, b) < bar
-
-    middle = min(units, max(0, round(units * share)))
-    if not fits(middle):
-        return 0, None
-    low, first = -1, middle  # the evidence falls towards the middle from either side
-    while first - low > 1:
-        probe = (low + first) // 2
-        low, first = (low, probe) if fits(probe) else (probe, first)
-    last, high = middle, units + 1
-    while high - last > 1:
-        probe = (last + high) // 2
-        last, high = (probe, high) if fits(probe) else (last, probe)
-    return max(0, first - 1), None if last >= units else last
-
-
 def evidence(log_e: float) -> float:
     """E itself; infinite where a float cannot hold it."""
     return inf if log_e > 700.0 else float(np.exp(log_e))

@@ -87,3 +87,13 @@ def test_a_slot_that_repeats_late_is_told() -> None:
         )
         trial.add(changed(record, answers=late) if record.block is not None else record)
     assert check(trial.ranking(), "dispatch_lag") is False
+
+
+def test_how_the_control_was_held_against_itself_is_recorded() -> None:
+    taken = records(0)
+    for by, block in (("twins", None), ("slots", 3)):
+        trial = Trial(SPEC)
+        for record in taken:
+            trial.add(changed(record, block=block))
+        assert trial.ranking()["calibration"]["by"] == by
+        assert trial.calibration is not None and trial.calibration["by"] == by

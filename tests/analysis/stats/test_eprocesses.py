@@ -15,7 +15,6 @@ from analysis.stats.eprocess import (
     log_evidence_path,
     mcnemar_log_evidence,
     mcnemar_path,
-    quantile_ranks,
 )
 
 ALPHA = 0.05
@@ -94,27 +93,3 @@ def test_on_pairs_that_depend_on_each_other_an_e_process_is_nearly_always_false(
         steps[at] = rho * steps[at - 1] + sqrt(1 - rho * rho) * steps[at]
     evidence_of_each = log_evidence_path(steps.T > 0, 0.5)
     assert (evidence_of_each > log(1 / ALPHA)).any(axis=1).mean() > 0.9
-
-
-def test_the_ranks_that_hold_a_percentile_are_the_published_ones() -> None:
-    """Levels that bracket the p99: 0.977-0.998 of 1,000, 0.9844-0.9944 of 5,000; no upper end of 200."""
-    for units, low, high in ((1000, 0.977, 0.998), (5000, 0.9844, 0.9944), (20_000, 0.9872, 0.9925)):
-        first, last = quantile_ranks(units, 0.99, ALPHA)
-        assert last is not None
-        assert first / units == pytest.approx(low, abs=0.002)
-        assert last / units == pytest.approx(high, abs=0.002)
-    assert quantile_ranks(200, 0.99, ALPHA)[1] is None
-    assert quantile_ranks(0, 0.5, ALPHA) == (0, None)
-
-
-def test_the_ranks_hold_the_median_at_every_look() -> None:
-    rng, runs, looks = np.random.default_rng(6), 300, range(20, 400, 20)
-    ranks = {units: quantile_ranks(units, 0.5, ALPHA) for units in looks}
-    missed = 0
-    for run in rng.normal(0.0, 1.0, (runs, 400)):
-        for units, (first, last) in ranks.items():
-            ordered = np.sort(run[:units])
-            if ordered[first] > 0 or (last is not None and ordered[last] < 0):
-                missed += 1
-                break
-    assert missed / runs <= allowed(runs)

@@ -1,0 +1,99 @@
+"""What else is claimed of the candidates?  Shares, percentiles, who is beaten: as text and as HTML."""
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+from analysis.report_lines import LATENCIES, change
+from analysis.report_table import table
+
+Json = Mapping[str, Any]
+_LATENCIES = (("ttft", "TTFT"), *LATENCIES)
+_WORDS = {"errors": "failed", "slo": "beyond an objective"}
+_LABELS = {"MORE": "more", "FEWER": "fewer", "NO_MORE": "no more", "UNDECIDED": "undecided"}
+_PERCENTILES = ("p50", "p95", "p99")
+
+
+def claim_lines(ranking: Json) -> list[str]:
+    """Everything that is claimed beside the latencies' means; nothing of what is not."""
+    lines = [
+        f"{name}, {what}: {ours} of answers, control {theirs}; {excess} ({label})"
+        for name, what, theirs, ours, excess, label in _rates(ranking)
+    ]
+    for name, latency, pairs, cells in _percentiles(ranking):
+        told = ", ".join(f"{key} {cell}" for key, cell in zip(_PERCENTILES, cells, strict=True))
+        lines.append(f"{name}, percentiles of {latency} over the first {pairs} pairs, for one look: {told}")
+    lines.extend(
+        f"{one['name']} is beaten by {one['by']}, since window {one['units']}"
+        for one in ranking.get("beaten", ())
+    )
+    if (differ := _differ(ranking)) is not None:
+        lines.append(f"differ from the control, by e-BH over all candidates: {differ}")
+    return lines
+
+
+def claims(ranking: Json) -> str:
+    """The same for the report's page."""
+    parts = []
+    if rates := list(_rates(ranking)):
+        rows = [[escape(cell) for cell in row] for row in rates]
+        heads = ["Candidate", "Answers that", "Control", "Candidate", "Difference, points", "So"]
+        note = (
+            "Differences of shares, window by window: they hold at every look. Slow: longer than 19 in 20 of"
+            " the control's answers took in the calibration. A failed answer is slow, too."
+        )
+        shown = table(heads, rows, "Failed and slow answers", 2)
+        parts.append(f"<h2>Failed and slow answers</h2>{shown}<p class=note>{note}</p>")
+    if percentiles := list(_percentiles(ranking)):
+        rows = [
+            [escape(name), latency, str(pairs), *(escape(cell) for cell in cells)]
+            for name, latency, pairs, cells in percentiles
+        ]
+        note = (
+            "Change of a percentile with its interval by block bootstrap, over so many first pairs as were"
+            " fixed beforehand. Each holds for one look, not for looking until it pleases."
+        )
+        shown = table(["Candidate", "Latency", "Pairs", *_PERCENTILES], rows, "Percentiles", 2)
+        parts.append(f"<h2>Percentiles against control</h2>{shown}<p class=note>{note}</p>")
+    beaten = [f"{one['name']} by {one['by']}" for one in ranking.get("beaten", ())]
+    if beaten:
+        parts.append(f"<p>Beaten by another candidate: {escape(', '.join(beaten))}.</p>")
+    return "".join(parts)
+
+
+def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:
+    for candidate in ranking["candidates"]:
+        for rate, said in (candidate.get("rates") or {}).items():
+            latency = dict(_LATENCIES).get(rate.removeprefix("slow_"))
+            slow = f"{latency} beyond {said['beyond_ms']:.0f} ms" if said["beyond_ms"] is not None else rate
+            excess = "no interval yet"
+            if said["lower"] is not None:
+                ends = (said["excess"], said["lower"], said["upper"])
+                excess = "{:+.1f} ({:+.1f} … {:+.1f})".format(*(100 * end for end in ends))
+            shares = (f"{said['control']:.1%}", f"{said['candidate']:.1%}")
+            yield candidate["name"], _WORDS.get(rate, slow), *shares, excess, _LABELS[said["label"]]
+
+
+def _percentiles(ranking: Json) -> Iterator[tuple[str, str, int, list[str]]]:
+    for candidate in ranking["candidates"]:
+        for key, latency in _LATENCIES:
+            said = (candidate.get("percentiles") or {}).get(key)
+            if said is not None and said["horizon"] is not None:
+                yield candidate["name"], latency, said["horizon"], [_cell(said[p]) for p in _PERCENTILES]
+
+
+def _cell(said: Json) -> str:
+    if said["ratio"] is None:
+        return str(said["refused"])
+    return f"{change(said['ratio'])} ({change(said['lower'])} … {change(said['upper'])})"
+
+
+def _differ(ranking: Json) -> str | None:
+    if len(ranking["candidates"]) < 2:
+        return None
+    found = [
+        f"{latency} {' '.join(names)}"
+        for key, latency in _LATENCIES
+        if (names := (ranking.get("discoveries") or {}).get(key))
+    ]
+    return ", ".join(found) or None
