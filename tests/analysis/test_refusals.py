@@ -1,6 +1,7 @@
 """Every check can fail: it says so, its verdicts are withheld, and the reader is told what would mend it."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -168,3 +169,8 @@ def test_a_cap_on_power_is_told_and_withholds_nothing() -> None:
 def test_a_word_on_lateness_that_is_none_is_refused(body: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         trial_of(records(0)).late(body)
+
+
+def test_every_check_is_described_where_verdicts_are_explained() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+    assert [name for name in MEND if f"`{name}`" not in text] == ["enough_units", "steady"]

@@ -179,7 +179,7 @@ def test_answers_in_one_piece_are_ranked_end_to_end() -> None:
         nothing: dict[str, Any] = {"streamed": False, "ttft_ms": None, "itl_ms": None, "tpot_ms": None}
         return replace(record, answers=tuple(replace(a, **nothing) for a in record.answers))
 
-    ranking = ranked([whole(record) for record in records(600)])
+    ranking = ranked([whole(record) for record in records(900)])
     assert [c["name"] for c in ranking["candidates"]] == ["quick", "same", "slow"]
     assert labels(ranking, "e2e")["quick"] == "FASTER"
     assert named(ranking, "quick")["verdicts"]["tpot"]["ratio"] is None
