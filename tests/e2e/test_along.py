@@ -28,11 +28,11 @@ def posted(url: str, body: dict[str, Any]) -> bytes:
 
 
 def compared(answer: bytes) -> list[Any]:
-    """The fields of every event, whatever they hold; the text; how many tokens."""
+    """Which fields there are, the text, how many tokens: how they are cut into events is chance."""
     events = [json.loads(line[6:]) for line in answer.splitlines() if line.startswith(b"data: {")]
     text = "".join(one["choices"][0]["delta"].get("content") or "" for one in events if one["choices"])
-    names = {tuple(sorted(one)) for one in events}
-    names |= {tuple(sorted(one["choices"][0])) for one in events if one["choices"]}
+    names = {name for one in events for name in one}
+    names |= {f"choice {name}" for one in events if one["choices"] for name in one["choices"][0]}
     ids = [one.get("prompt_token_ids") for one in events]
     ids += [one["choices"][0].get("token_ids") for one in events if one["choices"]]
     return [sorted(names), text, events[-1]["usage"]["completion_tokens"], set(map(str, ids))]
