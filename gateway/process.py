@@ -80,6 +80,7 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
 
 def run_shadow(spec_json: bytes, setting: Setting) -> int:
     """Life of the shadow process.  Gives the exit status."""
+    os.nice(_AFTER_OTHERS)  # requests come first; what it then cannot keep up with is dropped and counted
     spec = compose.shadow_from_json(spec_json)
     from mirror.braking import ShadowBrakes
     from mirror.readiness import Readiness

@@ -156,7 +156,9 @@ def test_i4_ten_times_more_copies_than_arms_can_take_are_shed_bounded_and_counte
             shadow, worker = whole.children()["_shadow"], whole.children()["_worker"]
             before = rss_bytes(shadow), rss_bytes(worker)
             await all_answered(whole, numbers, 800, size=100_000)
-            assert rss_bytes(shadow) - before[0] < 40 * MIB and rss_bytes(worker) - before[1] < 40 * MIB
+            assert rss_bytes(shadow) - before[0] < 40 * MIB
+            # A shadow that gets less of the CPU than requests do lets its lane fill: 64 MiB, unless set.
+            assert rss_bytes(worker) - before[1] < (64 + 40) * MIB
             async with asyncio.timeout(30):
                 while True:
                     found = await books(whole)
