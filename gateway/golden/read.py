@@ -29,13 +29,13 @@ def read_golden(name: str | Path, command: tuple[str, ...] = ()) -> list[GoldenI
     """
     path = _SHIPPED if str(name) == SHIPPED else Path(name)
     items = []
-    for number, line in enumerate(_text(path).splitlines(), start=1):
+    for number, line in enumerate(_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
             said = msgspec.json.decode(line)
             items.append(_item(said, path, number, command))
-        except (ValueError, TypeError, KeyError, msgspec.MsgspecError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError, msgspec.MsgspecError) as error:
             raise ValueError(f"line {number}: {error}") from error
     if not items:
         raise ValueError("it holds no golden request")
@@ -50,12 +50,16 @@ def read_golden(name: str | Path, command: tuple[str, ...] = ()) -> list[GoldenI
 def _text(path: Path) -> str:
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"it has more than {_MOST_BYTES >> 20} MiB")
-    raw = path.read_bytes()
     if path.suffix == ".gz":
-        try:
-            raw = gzip.decompress(raw)
-        except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"not gzip: {error}") from error
+        with gzip.open(path) as file:
+            try:
+                raw = file.read(_MOST_BYTES + 1)
+            except (OSError, EOFError, zlib.error) as error:
+                raise ValueError(f"not gzip: {error}") from error
+        if len(raw) > _MOST_BYTES:
+            raise ValueError(f"unpacked it has more than {_MOST_BYTES >> 20} MiB")
+    else:
+        raw = path.read_bytes()
     return raw.decode()
 
 
@@ -64,6 +68,8 @@ def _item(said: Any, path: Path, number: int, command: tuple[str, ...]) -> Golde
         raise ValueError("not a JSON object")
     kind = path.name.split(".")[0]
     if "question" in said and "answer" in said:
+        if not isinstance(said["question"], str) or not isinstance(said["answer"], str):
+            raise ValueError("question, answer: expected texts")
         asked, id = said["question"] + _GSM8K, f"{kind}/{number}"
         check: dict[str, Any] = {"kind": "numeric", "value": said["answer"].rpartition("####")[2].strip()}
     elif "entry_point" in said and "test" in said:
@@ -83,6 +89,8 @@ def _item(said: Any, path: Path, number: int, command: tuple[str, ...]) -> Golde
         raise ValueError("check: expected an object with its kind")
     checker_of(check)  # ValueError where it is none
     messages = said.get("messages") or [{"role": "user", "content": asked}]
+    if not said.get("messages") and not isinstance(asked, str):
+        raise ValueError("prompt: expected a text; messages: expected a list that is not empty")
     most = said.get("max_tokens")
     if not isinstance(id, str) or not isinstance(messages, list):
         raise ValueError("id: expected a text; messages: expected a list")

@@ -22,12 +22,14 @@ class Redaction:
         return text
 
     def request(self, body: bytes) -> dict[str, Any] | None:
-        """The body as an object, every string in it redacted; names of fields stay."""
+        """The body as an object, every string in it redacted; names of fields stay.
+
+        None where it is no object, or nested deeper than can be gone through.
+        """
         try:
-            asked = msgspec.json.decode(body)
+            clean = self._clean(msgspec.json.decode(body))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        clean = self._clean(asked)
         return clean if isinstance(clean, dict) else None
 
     def _clean(self, value: Any) -> Any:

@@ -28,13 +28,15 @@ class Said:
 
 
 def said(path: str, body: bytes) -> Said | None:
-    """What the body of a request to `path` says; None where it is no object."""
+    """What the body of a request to `path` says; None where it is no object, or nested too deep."""
     try:
         asked: Any = msgspec.json.decode(body)
+        return _said(path, asked) if isinstance(asked, dict) else None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(asked, dict):
-        return None
+
+
+def _said(path: str, asked: Mapping[str, Any]) -> Said:
     model = asked.get("model")
     salts = [asked[name] for name in _KEPT_SALTS if asked.get(name)]
     most = asked.get("max_completion_tokens") or asked.get("max_tokens") or asked.get("max_output_tokens")

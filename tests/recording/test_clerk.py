@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,21 @@ def test_the_books_close_at_every_moment_and_in_the_end_nothing_is_open(
     clerk.close()
     assert clerk.open == 0 and clerk.taken == clerk.recorded + sum(clerk.dropped.values())
     assert all(json.loads(line)["input_length"] > 0 for line in lines)
+
+
+@pytest.mark.parametrize("depth", [*range(300, 900, 100), *range(960, 1001)])
+def test_however_deep_a_client_nests_what_it_writes_every_request_is_in_the_books(depth: int) -> None:
+    lines: list[bytes] = []
+    clerk = Clerk(RecordSpec("", "", KEY, text=True), 0, lambda line: lines.append(line))
+    deep = "[" * depth + "]" * depth
+    clerk.took(copy("a", f'{{"messages":[{{"role":"user","content":"hi"}}],"x":{deep}}}'.encode()), 0)
+    clerk.took(copy("b", f'{{"messages":[{{"role":"user","content":{deep}}}]}}'.encode()), 0)
+    clerk.took(copy("c", chat("hello")), 0)
+    for id in "abc":
+        clerk.took(served(id), 0)
+    clerk.close()
+    assert clerk.taken == 3 == clerk.recorded + sum(clerk.dropped.values())
+    assert json.loads(lines[-1])["request"]["messages"][0]["content"] == "hello"
 
 
 def test_a_request_nobody_answers_is_given_up_after_a_while() -> None:

@@ -56,12 +56,30 @@ def test_public_sets_are_read_in_their_own_format(tmp_path: Path, name: str) -> 
         ([json.dumps({**OWN, "max_tokens": 0})], "max_tokens"),
         ([json.dumps(OWN), json.dumps(OWN)], "own/1"),
         ([json.dumps({"question": "x", "answer": "no number"})], "number"),
+        ([json.dumps({"question": "x", "answer": 5})], "line 1: question, answer: expected texts"),
+        ([json.dumps({**OWN, "prompt": 5})], "line 1: prompt: expected a text"),
+        ([json.dumps({"messages": [], "check": OWN["check"]})], "line 1: prompt: expected a text"),
+        ([f'{{"deep": {"[" * 5000 + "]" * 5000}}}'], "line 1"),
     ],
 )
 def test_a_file_that_is_none_says_where_and_why(tmp_path: Path, lines: list[str], wrong: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(lines))
     with pytest.raises(ValueError, match=wrong):
+        read_golden(path)
+
+
+def test_a_line_ends_at_a_newline_only(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps({**OWN, "prompt": "a\u2028b\u0085c"}, ensure_ascii=False) + "\r\n")
+    (item,) = read_golden(path)
+    assert json.loads(item.body)["messages"][0]["content"] == "a\u2028b\u0085c"
+
+
+def test_what_unpacks_to_more_than_a_file_may_have_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl.gz"
+    path.write_bytes(gzip.compress(b"\n" * ((64 << 20) + 1), 1))
+    with pytest.raises(ValueError, match="unpacked it has more than 64 MiB"):
         read_golden(path)
 
 
