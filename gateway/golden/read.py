@@ -70,7 +70,8 @@ def _item(said: Any, path: Path, number: int, command: tuple[str, ...]) -> Golde
     if "question" in said and "answer" in said:
         if not isinstance(said["question"], str) or not isinstance(said["answer"], str):
             raise ValueError("question, answer: expected texts")
-        asked, id = said["question"] + _GSM8K, f"{kind}/{number}"
+        asked: Any = said["question"] + _GSM8K
+        id = f"{kind}/{number}"
         check: dict[str, Any] = {"kind": "numeric", "value": said["answer"].rpartition("####")[2].strip()}
     elif "entry_point" in said and "test" in said:
         asked, id = _HUMANEVAL.format(said["prompt"]), said["task_id"]
