@@ -70,7 +70,7 @@ class Launcher:
         self._engines: dict[tuple[str, str], tuple[Engine, asyncio.Task[None] | None]] = {}
         self._turns: Mapping[str, str | None] = {}  # whose turn it is, where engines take turns
         self._ending: list[tuple[tuple[str, str], asyncio.Task[None]]] = []
-        self._kept: set[str] = set()  # experiments whose GPUs may be kept between turns
+        self._kept: set[str] = set()  # experiments whose GPUs are kept between turns
         self._hardware = HardwareTold()
         self._changed = asyncio.Event()
 
@@ -104,9 +104,9 @@ class Launcher:
             del self._engines[key]
         for key, one in wanted.items():
             self._engines[key] = self._engine(one, environment), None
-        for name in self._kept - {one.experiment for one in spec.engines}:
-            self._places.give_up(name)
-        self._kept = {one.experiment for one in spec.engines}
+        before, self._kept = self._kept, {one.experiment for one in spec.engines if one.in_turn}
+        for name in before:
+            self._let_go(name)
         self.turn(self._turns)
 
     def turn(self, turns: Mapping[str, str | None]) -> None:
@@ -120,6 +120,8 @@ class Launcher:
         for (experiment, arm), (engine, task) in self._engines.items():
             if task is None and (not engine.spec.in_turn or turns.get(experiment) == arm):
                 self._engines[experiment, arm] = engine, self._spawn(engine)
+        for name in self._kept:
+            self._let_go(name)
         self._changed.set()
 
     async def follow(self, line: Line, stop: asyncio.Event) -> None:
@@ -169,8 +171,19 @@ class Launcher:
 
         running = self._tasks.spawn(live(), name=f"engine {spec.experiment}/{spec.arm}")
         if spec.in_turn:  # also where it never came to run
-            running.add_done_callback(lambda _task: engine.rests())
+
+            def ended(_task: asyncio.Task[None]) -> None:
+                engine.rests()
+                self._let_go(spec.experiment)
+
+            running.add_done_callback(ended)
         return running
+
+    def _let_go(self, experiment: str) -> None:
+        """Keep no GPUs for the next turn where there is none: the experiment has ended, or all it sends is
+        sent."""
+        if experiment not in self._kept or self._turns.get(experiment) is None:
+            self._places.give_up(experiment)
 
     async def _take(self, line: Line) -> None:
         async for spec, done in line.changes(from_json):

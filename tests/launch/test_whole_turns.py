@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -82,6 +83,19 @@ async def alone(whole: Whole, until_ends: "asyncio.Event") -> int:
     return seen
 
 
+async def free(uuid: str) -> None:
+    """Wait until no Shadowlane holds this GPU against others."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as claim:
+                try:
+                    claim.bind(f"\0shadowlane-gpu-{uuid}")
+                except OSError:
+                    await asyncio.sleep(0.1)
+                else:
+                    return
+
+
 def test_each_arm_is_started_for_its_slot_on_the_one_gpu_that_is_spare_once_the_one_before_has_ended(
     tmp_path: Path,
 ) -> None:
@@ -117,15 +131,37 @@ def test_a_recording_is_replayed_on_engines_that_are_started_in_turn_and_then_th
 ) -> None:
     async def test(stack: AsyncExitStack) -> None:
         await begin(stack, engine := production())
-        more = {"mode": "replay", "replay": {"files": str(recording(tmp_path)), "requests": 12}}
-        told = settings(engine, in_turn(arm(), arm(), arm(), **more))
-        async with serving(tmp_path, told) as whole:
+        there = machine(tmp_path, Card(uuid := f"GPU-replayed-{os.getpid()}"))
+        replay = {"files": str(recording(tmp_path)), "requests": 12}
+        arms: list[dict[str, Any]] = [{**arm(), "gpus": 1} for _ in range(3)]
+        told = settings(engine, in_turn(*arms, mode="replay", replay=replay))
+        async with serving(tmp_path, told, there.env) as whole:
             seen = await live(whole, lambda seen: seen["over"])
             assert seen["turns"] == seen["replay"]["turns"] == 2 * seen["replay"]["pieces"]
             fared = await until(whole, lambda all: {one["state"] for one in all.values()} == {"resting"})
             assert all(one["pid"] is None for one in fared.values())
+            await free(uuid)
             found = await ranking(whole)
             assert found["books"]["paired"] >= 24 and not found["books"]["dropped"].get("arm_not_ready")
+
+    with_engines(test)
+
+
+def test_an_experiment_that_is_taken_out_while_it_runs_leaves_its_gpu(tmp_path: Path) -> None:
+    async def test(stack: AsyncExitStack) -> None:
+        await begin(stack, engine := production())
+        there = machine(tmp_path, Card(uuid := f"GPU-taken-out-{os.getpid()}"))
+        arms = [{**arm(), "gpus": 1} for _ in range(2)]
+        turns = {"slot_s": 1000, "ready_s": 60}
+        # another experiment goes on, so that the launching process does
+        other: dict[str, Any] = {**experiment(arm(), arm()), "name": "other"}
+        told = settings(engine, in_turn(*arms, turns=turns), other)
+        async with serving(tmp_path, told, there.env) as whole:
+            fared = await until(whole, lambda all: all["control"]["pid"] is not None)
+            whole.write(experiments=[other])
+            assert (await whole.reload())[0] == 200
+            await gone(fared["control"]["pid"])
+            await free(uuid)
 
     with_engines(test)
 
