@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from workload.formats import files_of
-from workload.packed import ENDINGS, Lines, Packing, read_lines
+from workload.packed import ENDINGS, Lines, Packing, TornError, read_lines
 from workload.row import Row, from_line, to_line
 
 HALF: Final = ".half"
@@ -30,11 +30,13 @@ ASKED: Final = "forget-"  # begins the names of files that ask who records: ids 
 
 @dataclass(slots=True)
 class Forgotten:
-    """What was done: rows taken out, rows whose text was, and the files that somebody writes just now."""
+    """What was done: rows taken out, rows whose text was, the files that somebody writes just now, and why
+    others could not be read to their end: those are as they were."""
 
     rows: int = 0
     texts: int = 0
     busy: list[Path] = field(default_factory=list)
+    torn: dict[Path, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -100,16 +102,24 @@ def _followers(files: Sequence[Path], ids: AbstractSet[str]) -> set[str]:
     """The ids of rows that go on from one of these: later turns of its session, and what continues them."""
     sessions: dict[str, int] = {}
     for file in files:
-        for row in _rows(file):
+        for row in _readable(file):
             if row.id in ids and row.session is not None:
                 sessions[row.session] = min(row.turn, sessions.get(row.session, row.turn))
     found: set[str] = set()
     for file in files:  # what continues a row was answered after it, and so stands after it
-        for row in _rows(file):
+        for row in _readable(file):
             is_later = row.session is not None and row.turn > sessions.get(row.session, _MOST_TURNS)
             if row.id is not None and (is_later or row.parent in ids or row.parent in found):
                 found.add(row.id)
     return found - ids
+
+
+def _readable(file: Path) -> Iterator[Row]:
+    """Its rows, as far as it can be read."""
+    try:
+        yield from _rows(file)
+    except TornError:
+        pass  # `_changed` says so
 
 
 def _rows(file: Path) -> Iterator[Row]:
@@ -130,13 +140,18 @@ def _without_text(row: Row) -> Row:
 def _changed(files: Iterable[Path], change: Callable[[Row], Row | None]) -> Forgotten:
     done = Forgotten()
     for file in files:
-        if all(change(row) is row for row in _rows(file)):
-            continue
-        with _held(file) as is_ours:
-            if is_ours:
-                _write_anew(file, change, done)
-            else:
-                done.busy.append(file)
+        before = done.rows, done.texts
+        try:
+            if all(change(row) is row for row in _rows(file)):
+                continue
+            with _held(file) as is_ours:
+                if is_ours:
+                    _write_anew(file, change, done)
+                else:
+                    done.busy.append(file)
+        except TornError as error:
+            done.torn[file] = str(error)
+            done.rows, done.texts = before
     return done
 
 

@@ -25,7 +25,12 @@ def run(given: argparse.Namespace) -> int:
         with keeper(folder) as is_ours:
             if is_ours:
                 found = _stripped(there, given.days) if given.text else forget(there, set(given.id))
-                done = Forgotten(done.rows + found.rows, done.texts + found.texts, done.busy + found.busy)
+                done = Forgotten(
+                    done.rows + found.rows,
+                    done.texts + found.texts,
+                    done.busy + found.busy,
+                    done.torn | found.torn,
+                )
             elif given.text:
                 raise ValueError(f"{folder} is being recorded into, which keeps text for record.text_keep_s")
             else:
@@ -33,7 +38,9 @@ def run(given: argparse.Namespace) -> int:
     say(f"{done.rows} requests forgotten, and the text of {done.texts} others")
     for file in done.busy:
         say(f"{file} is being written by another process: it is as it was")
-    return 0 if _done(asked, given.wait) and not done.busy else 1
+    for why in done.torn.values():
+        say(f"{why}: it is as it was, move it away or remove it")
+    return 0 if _done(asked, given.wait) and not done.busy and not done.torn else 1
 
 
 def _stripped(paths: list[Path], days: float | None) -> Forgotten:

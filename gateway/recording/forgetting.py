@@ -17,11 +17,13 @@ _TEXT: Final = "text"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One look: rows forgotten, others whose text was, and rows whose text was too old."""
+    """One look: rows forgotten, others whose text was, and rows whose text was too old; why files could not
+    be read, which are as they were."""
 
     rows: int = 0
     texts: int = 0
     expired: int = 0
+    torn: tuple[str, ...] = ()
 
 
 class Keeping:
@@ -49,15 +51,17 @@ class Keeping:
     def look(self, wanted: Mapping[Path, AbstractSet[str]], now_s: float, began: str) -> Kept:
         """Do what is wanted and what is due; `began` names the recording that is being made.
 
-        Raises OSError, TornError and TraceError.
+        What is wanted stays wanted until all files could be read.  Raises OSError and TraceError.
         """
         if not self._is_ours:
             return Kept()
         ids = {id for some in wanted.values() for id in some}
         done = self._forgotten(ids) if ids else Forgotten()
-        for file in wanted:
-            file.unlink(missing_ok=True)
-        return Kept(done.rows, done.texts, self._expired(now_s, began))
+        if not done.torn:
+            for file in wanted:
+                file.unlink(missing_ok=True)
+        expired = self._expired(now_s, began)
+        return Kept(done.rows, done.texts, expired.texts, tuple({**done.torn, **expired.torn}.values()))
 
     def close(self) -> None:
         """Another process may keep it from now on."""
@@ -70,8 +74,8 @@ class Keeping:
         except TraceError:
             return Forgotten()  # no file is there yet
 
-    def _expired(self, now_s: float, began: str) -> int:
-        texts = 0
+    def _expired(self, now_s: float, began: str) -> Forgotten:
+        found = Forgotten()
         for beside in sorted(self._folder.glob("*Z.json")):
             told = _told(beside)
             if not told.get(_TEXT, True):
@@ -79,11 +83,12 @@ class Keeping:
             files = [file for file in files_of(self._folder) if file.name.startswith(f"{beside.stem}-")]
             old = [file for file in files if now_s - file.stat().st_mtime > self.text_keep_s]
             done = strip(file for file in old if file not in self._bare)
-            texts += done.texts
-            self._bare.update(file for file in old if file not in done.busy)
+            found.texts += done.texts
+            found.torn.update(done.torn)
+            self._bare.update(file for file in old if file not in done.busy and file not in done.torn)
             if beside.stem != began and self._bare.issuperset(files):
                 _tell(beside, {**told, _TEXT: False})
-        return texts
+        return found
 
 
 def _told(beside: Path) -> dict[str, object]:

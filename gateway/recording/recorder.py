@@ -16,7 +16,6 @@ from gateway.recording.spec import RecordSpec
 from mirror.frames import Copy, Missed, Served
 from wire.errors import told
 from wire.tasks import Tasks
-from workload.packed import TornError
 from workload.traces import TraceError
 
 _TIDY_EVERY: Final = 30  # seconds
@@ -41,6 +40,7 @@ class Recorder:
         self._described: Mapping[str, float] = {}
         self._keeping = Keeping(Path(spec.to), spec.text_keep_s)
         self._is_keeping = False
+        self._is_stuck = False  # at a file that cannot be read: what is wanted is tried now and then
         self._said: str | None = None
         self._turn = 0
         self._removed = 0
@@ -82,6 +82,8 @@ class Recorder:
             if is_due:
                 self._log.error("the recording's folder cannot be kept", why=told(error))
             return
+        if self._is_stuck and not is_due:
+            return
         if wanted:
             self.clerk.forget({id for some in wanted.values() for id in some})
             self._files.close()  # what is in the file that is being written can be forgotten, too
@@ -98,7 +100,11 @@ class Recorder:
                 self._log.info("requests forgotten", requests=kept.rows, texts_of_others=kept.texts)
             if kept.expired:
                 self._log.info("text that was too old removed", requests=kept.expired)
-        except (OSError, TornError, TraceError) as error:
+            self._is_stuck = bool(kept.torn)
+            if kept.torn:
+                self._log.error("text cannot be removed from damaged files", why=kept.torn)
+        except (OSError, TraceError) as error:
+            self._is_stuck = True
             self._log.error("text cannot be removed from the recording", why=told(error))
         finally:
             self._is_keeping = False
