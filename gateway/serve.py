@@ -292,8 +292,15 @@ def _sent(config: Config, experiment: Experiment) -> str:
     """What an experiment's arms get."""
     if experiment.replay is not None:
         return f"replays {', '.join(map(str, experiment.replay.files))} to, in turn"
-    share = share_sampled(experiment, config.fleet_of(experiment))
-    return f"copies {share:.3g} of the conversations to{', in turn' if experiment.mode != 'live' else ''}"
+    share = _share(share_sampled(experiment, config.fleet_of(experiment)))
+    return f"copies {share} to{', in turn' if experiment.mode != 'live' else ''}"
+
+
+def _share(rate: float) -> str:
+    """Which of the conversations; above 1 each is sent more than once."""
+    if rate > 1:
+        return f"each conversation {rate:.3g} times"
+    return "all conversations" if rate == 1 else f"{rate:.3g} of the conversations"
 
 
 class _Kinds:
@@ -349,8 +356,8 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
         ]
     if told.record is not None:
         what = "with text" if told.record.text else "hashes, lengths and instants"
-        share = config.record.rate
-        lines.append(f"  recording     {share:.3g} of the conversations to {told.record.to} ({what})")
+        share = _share(config.record.rate)
+        lines.append(f"  recording     {share} to {told.record.to} ({what})")
     kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.arms}
     for experiment in config.experiments:
         lines.append(f"  experiment    {experiment.name}: {_sent(config, experiment)}")
