@@ -1,7 +1,7 @@
 """How the report looks: one self-contained page without scripts, which can be saved, printed and sent."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -118,7 +118,7 @@ def _verdict(said: Mapping[str, Any] | None, margin: float, limit: float) -> str
 
 
 def _outputs(ranking: Mapping[str, Any]) -> str:
-    shown = [key for key in OUTPUTS if any(key in c["outputs"] for c in ranking["candidates"])]
+    shown = _outputs_told([candidate["outputs"] for candidate in ranking["candidates"]])
 
     def cell(said: Mapping[str, Any] | None) -> str:
         if said is None:
@@ -138,6 +138,18 @@ def _outputs(ranking: Mapping[str, Any]) -> str:
     heads = ["Candidate", "Outputs", *(key.replace("_", " ") for key in shown)]
     note = "The floor is how well control agrees with itself when asked twice: no candidate can do better."
     return f"<h2>Output agreement</h2>{table(heads, rows, 'Output agreement', 2)}<p class=note>{note}</p>"
+
+
+def _outputs_told(outputs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The metrics that are always shown, and of the others those that had something to measure."""
+    there = {name for each in outputs for name in each}
+    measured = {
+        name
+        for each in outputs
+        for name, said in each.items()
+        if isinstance(said, Mapping) and said.get("value") is not None
+    }
+    return [name for name in OUTPUTS if name in there] + sorted(measured.difference(OUTPUTS))
 
 
 def _checks(ranking: Mapping[str, Any]) -> str:

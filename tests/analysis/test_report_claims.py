@@ -36,3 +36,11 @@ def test_a_failed_check_says_in_text_and_page_what_would_mend_it() -> None:
     ranking = ranked(records(300, lambda r: altered(r, "quick", prompt_tokens=90)))
     assert f"; to mend it: {MEND['load_balance']}" in render_text(ranking)
     assert "To mend it: see why an arm gets fewer copies" in render_html(ranking)
+
+
+def test_an_output_metric_is_on_the_page_where_there_was_something_to_measure() -> None:
+    ranking = ranked(records(300))
+    page = render_html(ranking)
+    assert "exact match" in page and "json valid" not in page
+    ranking["candidates"][0]["outputs"]["json_valid"]["value"] = 0.5
+    assert "json valid" in render_html(ranking)

@@ -51,7 +51,9 @@ function head(spec, ranking) {
 }
 
 function outputs(ranking) {
-  const shown = OUTPUTS.filter((key) => ranking.candidates.some((c) => c.outputs?.[key]));
+  const told = ranking.candidates.flatMap((c) => Object.entries(c.outputs ?? {}));
+  const more = told.filter(([key, output]) => !OUTPUTS.includes(key) && typeof output?.value === "number").map(([key]) => key);
+  const shown = [...OUTPUTS.filter((key) => told.some(([name]) => name === key)), ...[...new Set(more)].sort()];  // always, and where there was something to measure
   const floor = ranking.control?.floor ?? {};
   const cell = (output) => h("td", { class: "r" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : "\u00a0"));
   return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
