@@ -1,4 +1,4 @@
-"""May a candidate win at all?  The gates before any speed: fairness, errors, outputs, golden requests, SLO."""
+"""May a candidate win at all?  The gates before any speed: checks, errors, outputs, golden requests, SLO."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
