@@ -45,7 +45,8 @@ Say what an experiment has found so far, from its log alone: the same log gives 
 """
 _RANK = """\
 Say which candidate should run, if any: gates first (a fair comparison, errors, outputs, golden requests,
-SLO), then what no other beats with certainty, then your weights.  The winner is estimated again on fresh windows.
+SLO), then what no other beats with certainty, then your weights.  The winner is estimated again on fresh
+windows.
 
   shadowlane rank fp8-kv --weight ttft=1 --weight tpot=2 --html decision.html
   shadowlane rank fp8-kv --fail-if 'ttft_p99>+5%' --fail-if 'errors>1%' --markdown >> "$GITHUB_STEP_SUMMARY"
