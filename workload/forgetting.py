@@ -35,7 +35,9 @@ def run(given: argparse.Namespace) -> int:
                 raise ValueError(f"{folder} is being recorded into, which keeps text for record.text_keep_s")
             else:
                 asked.append(ask(folder, given.id))
-    say(f"{done.rows} requests forgotten, and the text of {done.texts} others")
+    if len(asked) < len(folders):
+        none = ": no row that was read has such an id" if given.id and not done.rows and not done.busy else ""
+        say(f"{done.rows} requests forgotten, and the text of {done.texts} others{none}")
     for file in done.busy:
         say(f"{file} is being written by another process: it is as it was")
     for why in done.torn.values():
@@ -59,5 +61,5 @@ def _done(asked: list[Path], wait_s: float) -> bool:
             return False
         time.sleep(_LOOK_S)
     for file in asked:
-        say(f"{file.parent}: forgotten by who records there")
+        say(f"{file.parent}: who records there has taken out what it had; its log says how many, if any")
     return True

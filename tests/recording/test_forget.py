@@ -95,7 +95,9 @@ def test_the_command_forgets_requests_or_all_text_and_says_so(
 ) -> None:
     old, new = written(tmp_path, row("a"), row("b", session="t")), written(tmp_path, row("c"), number=2)
     assert main(["workload", "forget", str(tmp_path), "--id", "a"]) == 0
-    assert "1 requests forgotten, and the text of 0 others" in capsys.readouterr().err
+    assert "1 requests forgotten, and the text of 0 others\n" in capsys.readouterr().err
+    assert main(["workload", "forget", str(tmp_path), "--id", "a"]) == 0
+    assert "no row that was read has such an id" in capsys.readouterr().err
     os.utime(old, (1, 1))
     assert main(["workload", "forget", str(tmp_path), "--text", "--days", "7"]) == 0
     assert {one.id for one in rows(tmp_path) if one.request is not None} == {"c"}
