@@ -28,6 +28,7 @@ from workload.row import Row
 from workload.words import Scale, text_of
 
 MOST_BYTES: Final = 512 << 20  # of a recording's lines, and of one piece's requests
+_MOST_TOKENS: Final = 10_000_000  # of a prompt that is made up: more than any engine takes
 _ASK_S: Final = 60.0
 _ANSWERED_IN_TOKENS: Final = frozenset(
     {CHAT, "/chat/completions", "/v1/completions", "/completions", "/v1/messages", "/v1/responses"}
@@ -89,6 +90,8 @@ class Replayable:
             self.left_out["failed"] += 1  # production had no answer to it either
         elif not _is_copyable(row):
             self.left_out["not_copyable"] += 1
+        elif row.request is None and row.input_length > _MOST_TOKENS:
+            self.left_out["too_long"] += 1
         else:
             return True
         return False
@@ -153,6 +156,8 @@ class Replayable:
 
 def _is_copyable(row: Row) -> bool:
     path = row.path or CHAT
+    if not path.isprintable() or " " in path:
+        return False  # no request's line could hold it
     if row.request is None:  # a prompt is made up for it: the answer must be tokens, too
         return path.rstrip("/") in _ANSWERED_IN_TOKENS
     return copyable(path, stateful=is_stateful(path, msgspec.json.encode(row.request)))
