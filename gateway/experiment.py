@@ -56,7 +56,9 @@ def _asked(url: str, method: str = "GET") -> dict[str, Any]:
         with error:
             raise NotDone(_said(error.read(), f"{url}: {error.code}")) from None
     except (OSError, ValueError) as error:
-        raise NotDone(f"{url} does not answer as a Shadowlane's admin address does: {error}") from None
+        raise NotDone(
+            f"{url} does not answer as a Shadowlane's admin address does (--admin): {error}"
+        ) from None
 
 
 def _said(body: bytes, otherwise: str) -> str:

@@ -250,7 +250,7 @@ async def _top(admin_url: str, experiment: str | None, period_s: float) -> int:
                     live.update(await _pictures(session, admin_url, experiment, console.width), refresh=True)
         except (aiohttp.ClientError, TimeoutError) as error:
             reason = str(error) or type(error).__name__
-            Console(stderr=True).print(f"shadowlane top: {admin_url} does not answer: {reason}")
+            Console(stderr=True).print(f"shadowlane top: {admin_url} does not answer (--admin): {reason}")
             return 1
 
 
