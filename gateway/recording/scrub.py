@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -16,9 +17,20 @@ STOPPED: Final = "stopped"
 
 _ANSWER_S: Final = 10.0
 _AGAIN_S: Final = 1.0
+_ENDS_S: Final = 5.0
 _MOST_ROWS: Final = 1000
 _MOST_BYTES: Final = 64 << 20
 _LINE_BYTES: Final = 64 << 20
+
+# What a command's line, or that it gives none, is known by.
+_BROKEN: Final = (
+    OSError,
+    TimeoutError,
+    ValueError,
+    RecursionError,
+    asyncio.IncompleteReadError,
+    asyncio.LimitOverrunError,
+)
 
 Done = Callable[[Row], None]
 
@@ -58,7 +70,7 @@ class Scrubber:
             await self._fresh.wait()
             try:
                 await self._life()
-            except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError) as error:
+            except _BROKEN as error:
                 self._log.error("text is recorded no more until the command answers", why=_told(error))
                 if self._waiting:
                     row, done = self._taken()
@@ -96,6 +108,9 @@ class Scrubber:
                 await self._fresh.wait()
         finally:
             _end(process)
+            with suppress(TimeoutError):  # else it would take the place of a cancellation
+                async with asyncio.timeout(_ENDS_S):
+                    await process.wait()
 
     def _taken(self) -> tuple[Row, Done]:
         row, line, done = self._waiting.popleft()
@@ -112,7 +127,9 @@ def _told(error: BaseException) -> str:
         return f"it did not answer within {_ANSWER_S:g} s"
     if isinstance(error, asyncio.IncompleteReadError):
         return "it ended"
-    if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError):
+    if isinstance(error, asyncio.LimitOverrunError):
+        return f"its line has more than {_LINE_BYTES >> 20} MiB"
+    if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
         return "its line is no object with request and answer"  # and may hold text
     return str(error) or type(error).__name__
 
@@ -121,5 +138,5 @@ def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         try:
             os.killpg(process.pid, 9)
-        except ProcessLookupError:
-            pass
+        except (ProcessLookupError, PermissionError):
+            pass  # it has ended, or runs as another user
