@@ -156,8 +156,6 @@ class Replayable:
 
 def _is_copyable(row: Row) -> bool:
     path = row.path or CHAT
-    if not path.isprintable() or " " in path:
-        return False  # no request's line could hold it
     if row.request is None:  # a prompt is made up for it: the answer must be tokens, too
         return path.rstrip("/") in _ANSWERED_IN_TOKENS
     return copyable(path, stateful=is_stateful(path, msgspec.json.encode(row.request)))
