@@ -24,6 +24,9 @@ for line in sys.stdin:
 """
 
 
+DEEP = '{"answer":"","request":{"a":' + "[" * 5000 + "]" * 5000 + "}}"
+
+
 def command(script: str) -> tuple[str, ...]:
     return sys.executable, "-c", script
 
@@ -55,7 +58,7 @@ def test_only_what_the_command_gives_back_is_written(tmp_path: Path) -> None:
         'print(\'{"request": 5, "answer": null}\', flush=True); input()',
         "print('{}', flush=True); input()",
         'print(\'{"request": null, "answer": null, "more": 1}\', flush=True); input()',
-        """deep = "[" * 5000 + "]" * 5000; print('{"answer":"","request":{"a":' + deep + "}}", flush=True); input()""",
+        "print(DEEP, flush=True); input()".replace("DEEP", repr(DEEP)),
     ],
 )
 def test_where_the_command_fails_figures_are_written_and_no_text(script: str) -> None:
