@@ -40,7 +40,7 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
     """Ask every engine, print a paragraph for each, and give the exit status.
 
     0 when all can be reached, 1 when one cannot or refuses the key it is asked with, 2 when clients' TLS
-    cannot be served.
+    cannot be served or a recording to be replayed is not there.
     """
     stream = sys.stdout if out is None else out
     try:
@@ -48,6 +48,9 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
             server_context(shown)
     except BadTls as error:
         stream.write(f"tls: {error}\n")
+        return 2
+    if lacking := list(unrecorded(config)):
+        stream.write("\n".join(lacking) + "\n")
         return 2
     asked = list(everyone(config))
     heard = ask_all([one.place for one in asked], timeout_s)
@@ -70,6 +73,17 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         said += f", {refusing} of them refusing the api_key" if refusing else ""
         stream.write(f"{engines}: {said}\n")
     return 1 if unreached or refusing or unrunnable else 0
+
+
+def unrecorded(config: Config) -> Iterator[str]:
+    """What experiments are to replay and is not there, each as a sentence."""
+    for experiment in config.experiments:
+        for file in experiment.replay.files if experiment.replay is not None else ():
+            if not file.exists():
+                yield (
+                    f"experiment {experiment.name}: replay: {file}: there is no such file or folder;"
+                    " `shadowlane record` makes one"
+                )
 
 
 def refuses(asked: Asked, heard: Heard) -> bool:

@@ -35,7 +35,8 @@ Validate a configuration and ask every engine in it what it is, what it serves a
 
 Engines that are looked up (discover) are named, not asked.
 
-Exit status 0: all reachable.  1: some engine is not, or refuses the api_key.  2: the configuration is wrong.
+Exit status 0: all reachable.  1: some engine is not, or refuses the api_key.  2: the configuration is wrong,
+or what it is to replay is not there.
 """
 _REPORT = """\
 Say what an experiment has found so far, from its log alone: the same log gives the same verdict.

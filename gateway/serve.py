@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 from config.schema import Config, Experiment
 from gateway import deployment, tls
+from gateway.check import unrecorded
 from gateway.children import Child, Stage
 from gateway.columns import Place as Column
 from gateway.compose import Told, compose, engine_tls, places, share_sampled, to_json
@@ -262,11 +263,8 @@ class _Prepare:
             tls.check(told.workers[0])
         except BadTls as error:
             raise deployment.UnusableError(f"tls: {error}") from error
-        for experiment in config.experiments:
-            for file in experiment.replay.files if experiment.replay is not None else ():
-                if not file.exists():
-                    why = f"{file}: there is no such file or folder; `shadowlane record` makes one"
-                    raise deployment.UnusableError(f"experiment {experiment.name}: replay: {why}")
+        for lacking in unrecorded(config):
+            raise deployment.UnusableError(lacking)
         self.hold(config)
 
     def hold(self, config: Config) -> None:

@@ -200,3 +200,27 @@ def test_a_server_that_speaks_something_else_is_told() -> None:
             return heard.error
 
     assert asyncio.run(run())
+
+
+def test_a_recording_that_is_not_there_makes_the_configuration_wrong(tmp_path: Path) -> None:
+    def settings(urls: Mapping[str, str]) -> Any:
+        (tmp_path / "there").mkdir(exist_ok=True)
+        return {
+            "fleets": [{"engines": [urls["vllm"]]}],
+            "experiments": [
+                {
+                    "name": "t",
+                    "mode": "replay",
+                    "replay": {"files": [str(tmp_path / name) for name in names]},
+                    "control": {"engine": urls["control"]},
+                    "candidates": [{"name": "c", "engine": urls["c"]}],
+                }
+            ],
+        }
+
+    engines = {name: (recorded("vllm"), None) for name in ("vllm", "control", "c")}
+    names = ["there"]
+    assert checked(engines, settings)[0] == 0
+    names = ["there", "gone"]
+    status, text = checked(engines, settings)
+    assert status == 2 and f"experiment t: replay: {tmp_path / 'gone'}: there is no such" in text
