@@ -35,7 +35,8 @@ class Along(Attempt):
 
     def head_came(self, response: ResponseHead, at_ns: int, *, more: bool) -> None:
         if response.status == 200 and response.is_events:
-            if response.field(b"content-encoding"):
+            # With a length that was told first it cannot become shorter.
+            if response.field(b"content-encoding") or response.content_length is not None:
                 self._lessons_sealed()
             else:
                 self._sifter = Sifter()
