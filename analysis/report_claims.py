@@ -20,6 +20,10 @@ def claim_lines(ranking: Json) -> list[str]:
         f"{name}, {what}: {ours} of answers, control {theirs}; {excess} ({label})"
         for name, what, theirs, ours, excess, label in _rates(ranking)
     ]
+    lines.extend(
+        f"{name}, golden requests: {ours} of {count} right, control {theirs} ({label})"
+        for name, count, theirs, ours, label in _golden(ranking)
+    )
     for name, latency, pairs, cells in _percentiles(ranking):
         told = ", ".join(f"{key} {cell}" for key, cell in zip(_PERCENTILES, cells, strict=True))
         lines.append(f"{name}, percentiles of {latency} over the first {pairs} pairs, for one look: {told}")
@@ -44,6 +48,11 @@ def claims(ranking: Json) -> str:
         )
         shown = table(heads, rows, "Failed and slow answers", 2)
         parts.append(f"<h2>Failed and slow answers</h2>{shown}<p class=note>{note}</p>")
+    if golden := list(_golden(ranking)):
+        rows = [[escape(cell) for cell in row] for row in golden]
+        heads = ["Candidate", "Golden requests", "Control right", "Candidate right", "So"]
+        shown = table(heads, rows, "Golden requests", 2)
+        parts.append(f"<h2>Golden requests</h2>{shown}")
     if percentiles := list(_percentiles(ranking)):
         rows = [
             [escape(name), latency, str(pairs), *(escape(cell) for cell in cells)]
@@ -72,6 +81,15 @@ def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:
                 excess = "{:+.1f} ({:+.1f} … {:+.1f})".format(*(100 * end for end in ends))
             shares = (f"{said['control']:.1%}", f"{said['candidate']:.1%}")
             yield candidate["name"], _WORDS.get(rate, slow), *shares, excess, _LABELS[said["label"]]
+
+
+def _golden(ranking: Json) -> Iterator[tuple[str, str, str, str, str]]:
+    for candidate in ranking["candidates"]:
+        said: Json = candidate.get("quality") or {}
+        if said.get("requests"):
+            shares = (f"{said['control_passed']:.0%}", f"{said['candidate_passed']:.0%}")
+            label = "nobody got one right" if said["neither"] == said["requests"] else said["label"].lower()
+            yield candidate["name"], str(said["requests"]), *shares, label
 
 
 def _percentiles(ranking: Json) -> Iterator[tuple[str, str, int, list[str]]]:

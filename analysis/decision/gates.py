@@ -52,13 +52,18 @@ def gates(candidate: Json, objectives: Sequence[str], bars: Bars) -> list[Gate]:
 
 
 def _quality(quality: Json) -> Gate:
-    """Golden requests: what they have not shown to be worse passes, and how many there were is told."""
+    """Golden requests: what they have not shown to be worse passes, and how many there were is told.
+
+    Where no arm gets one right they are too hard for these engines, or answers too short: nothing was tried.
+    """
     detail = (
         f"of {quality['requests']} golden requests it got {quality['candidate_passed']:.0%} right,"
         f" the control {quality['control_passed']:.0%}"
     )
     if quality["label"] == "WORSE":
         return Gate("golden", "failed", f"{detail} (e-value {quality['e_value']:.3g})")
+    if quality["neither"] == quality["requests"]:
+        return Gate("golden", "open", f"{detail}: requests that nobody gets right show nothing")
     return Gate("golden", "passed", f"{detail}: not shown to be worse")
 
 

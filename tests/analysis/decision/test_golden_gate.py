@@ -6,19 +6,20 @@ from analysis.decision.decide import Wishes, decide
 from analysis.decision.evidence import Evidence
 from analysis.decision.gates import Bars
 from analysis.ranking import Trial
+from analysis.report import render_html, render_text
 from tests.analysis.trials import SPEC, named, records
 
 PAIRS = records(1200)
 
 
-def ranked(wrong: int, of: int = 60) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The decision and the ranking where "quick" gets so many golden requests wrong, and others none."""
+def ranked(wrong: int, of: int = 60, *, others: bool = True) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Decision and ranking where "quick" gets so many golden requests wrong, the others none or all."""
     evidence = Evidence(SPEC, set())
     trial = Trial(SPEC, watch=evidence.add)
     for record in PAIRS:
         trial.add(record)
     for number in range(of):
-        passed = {"control": True, **dict.fromkeys(SPEC.candidates, True), "quick": number >= wrong}
+        passed = {**dict.fromkeys(("control", *SPEC.candidates), others), "quick": number >= wrong}
         trial.golden({"id": f"set/{number}", "passed": passed})
     found = decide(trial, evidence, Wishes({}, Bars(), ()))
     return found, trial.ranking()
@@ -42,3 +43,16 @@ def test_one_that_is_not_shown_to_be_worse_passes_and_without_golden_requests_th
     assert state(found, "quick") == "passed" and found["winner"]["name"] == "quick"
     assert named(ranking, "quick")["flags"] == []
     assert state(ranked(wrong=0, of=0)[0], "quick") is None
+
+
+def test_golden_requests_that_nobody_gets_right_show_nothing() -> None:
+    found, ranking = ranked(wrong=60, others=False)
+    assert state(found, "quick") == "open" and found["answer"] != "WINNER"
+    told = "quick, golden requests: 0% of 60 right, control 0% (nobody got one right)"
+    assert told in render_text(ranking) and "nobody got one right" in render_html(ranking)
+
+
+def test_how_many_golden_requests_were_answered_right_is_in_the_report() -> None:
+    _, ranking = ranked(wrong=15)
+    assert "quick, golden requests: 75% of 60 right, control 100% (worse)" in render_text(ranking)
+    assert "<h2>Golden requests</h2>" in render_html(ranking)
