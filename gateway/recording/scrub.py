@@ -18,6 +18,7 @@ STOPPED: Final = "stopped"
 _ANSWER_S: Final = 10.0
 _AGAIN_S: Final = 1.0
 _ENDS_S: Final = 5.0
+_PIECE_BYTES: Final = 64 << 10
 _MOST_ROWS: Final = 1000
 _MOST_BYTES: Final = 64 << 20
 _LINE_BYTES: Final = 64 << 20
@@ -67,6 +68,8 @@ class Scrubber:
     async def run(self) -> None:
         """Keep the command running until cancelled."""
         while True:
+            if not self._waiting:
+                self._fresh.clear()  # one that failed is started again only for somebody
             await self._fresh.wait()
             try:
                 await self._life()
@@ -108,8 +111,10 @@ class Scrubber:
                 await self._fresh.wait()
         finally:
             _end(process)
-            with suppress(TimeoutError):  # else it would take the place of a cancellation
+            with suppress(TimeoutError, OSError):  # else these would take the place of a cancellation
                 async with asyncio.timeout(_ENDS_S):
+                    while await process.stdout.read(_PIECE_BYTES):
+                        pass  # a pipe with something left in it would stay open
                     await process.wait()
 
     def _taken(self) -> tuple[Row, Done]:

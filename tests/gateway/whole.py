@@ -138,14 +138,14 @@ async def _said(whole: Whole) -> None:
     """Read where it listens, and wait until every worker reports."""
     assert whole.process.stdout is not None
     while not (whole.url and whole.admin):
-        line = (await asyncio.wait_for(whole.process.stdout.readline(), 30)).decode()
+        line = (await asyncio.wait_for(whole.process.stdout.readline(), 90)).decode()
         assert line, whole.log
         if "http://" in line and "listening" in line:
             whole.url = "http://" + line.split("http://", 1)[1].split()[0].rstrip("/")
         elif "http://" in line and "admin" in line:
             whole.admin = "http://" + line.split("http://", 1)[1].split()[0].rstrip("/")
     workers = whole.settings.get("workers", 1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             reports = [p for p in (await whole.status())["processes"] if p["process"].startswith("worker")]
             if len(reports) == workers:

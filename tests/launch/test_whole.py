@@ -1,5 +1,6 @@
 """Engines that a whole gateway starts: copies reach them once all serve; what goes wrong is said and ends."""
 
+import json
 import os
 import signal
 import socket
@@ -58,10 +59,10 @@ def test_one_that_never_comes_to_serve_is_ended_and_said_to(tmp_path: Path) -> N
         await begin(stack, engine := production())
         deaf = arm([sys.executable, "-c", "import time; '{port}'; time.sleep(1000)"], ready_s=2, restarts=0)
         async with serving(tmp_path, settings(engine, experiment(arm(), deaf))) as whole:
-            told = await until(whole, lambda seen: seen["c0"]["pid"])
-            pid = told["c0"]["pid"]
             told = await until(whole, lambda seen: seen["c0"]["state"] == "failed")
             assert told["c0"]["why"] == "not healthy within 2 s"
+            started = [line for line in whole.log.splitlines() if "engine started" in line]
+            (pid,) = (line["pid"] for line in map(json.loads, started) if line["arm"] == "c0")
             await gone(pid)
 
     with_engines(test)

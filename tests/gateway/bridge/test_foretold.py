@@ -147,13 +147,22 @@ def test_copies_teach_where_engines_are_not_to_be_asked(tmp_path: Path) -> None:
     with_engines(run)
 
 
+async def settled_links(whole: Whole) -> float:
+    """How much is learned, once nothing more is."""
+    links, before = 0.0, -1.0
+    while links != before:
+        await asyncio.sleep(1.0)
+        links, before = (await metrics(whole))["learned_links", ""], links
+    return links
+
+
 def test_what_was_learned_outlives_the_process_that_learns(tmp_path: Path) -> None:
     async def run(stack: AsyncExitStack) -> None:
         one = await engine(stack)
         async with serving(tmp_path, {"fleets": [{"model": MODEL, "engines": [one.url]}]}) as whole:
             await until(whole, lambda found: found.get(("kv_state", "EXACT"), 0) == 1)
             await talks(whole, workers=1, count=2, turns=1)
-            links = (await metrics(whole))["learned_links", ""]
+            links = await settled_links(whole)  # killed amid a lesson it would begin again
             pid = whole.children()["_events"]
             os.kill(pid, signal.SIGKILL)
             while whole.children().get("_events", pid) == pid:
