@@ -6,11 +6,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from emulator.params import EngineParams
 from emulator.server import start
 from tests.gateway.whole import Whole, begin, serving, with_engines
 from tests.support import FINISH, TOKEN, Engine, streams
 from workload.row import Row, to_line
+
+pytestmark = pytest.mark.long
 
 PIECES = 18
 A_PIECE = 6

@@ -19,7 +19,7 @@ from tests.launch.staging import EMULATOR, arm, experiment, gone, launched, live
 from tests.support import FINISH, TOKEN, Engine, ask, post, streams
 
 # A slot brings a whole engine to life; on a machine that is loaded tenfold that takes tenfold.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(400)]
 PATIENCE_S = 240.0
 
 

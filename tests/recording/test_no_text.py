@@ -16,6 +16,8 @@ from tests.recording.staging import answer, chat
 from tests.support import LAST, SSE_HEAD, Engine, Peer, answers, event, until
 from workload.packed import read_lines
 
+pytestmark = pytest.mark.long
+
 PROMPT, ANSWER = "zebra-canary-prompt", "walrus-canary-answer"
 
 
