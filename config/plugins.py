@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from config.complaint import Complaint, ConfigError, Path, nearest, one_of, shown
-from config.explain import BOUNDS, PLAIN, keys, unknown_key
 
 
 def names(package: ModuleType) -> list[str]:
@@ -54,6 +53,9 @@ def build(
 
 
 def _complaint(detail: ErrorDetails, params: type, source: str, at: Path, name: str) -> Complaint:
+    # what explains loads the whole schema, which a worker, whose settings were checked before, need not know
+    from config.explain import BOUNDS, PLAIN, keys, unknown_key
+
     path = (*at, "params", *detail["loc"])
     if detail["type"] in {"unexpected_keyword_argument", "extra_forbidden"}:
         key = str(detail["loc"][-1])

@@ -13,6 +13,7 @@ from gateway.detect import Engine as Found
 from gateway.detect import describe
 from gateway.discovery import spec as discovery
 from gateway.probe import Heard, Place, ask_all
+from gateway.unrecorded import unrecorded
 from wire.tls import BadTls, server_context
 
 _TIMEOUT_S = 10.0
@@ -73,17 +74,6 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         said += f", {refusing} of them refusing the api_key" if refusing else ""
         stream.write(f"{engines}: {said}\n")
     return 1 if unreached or refusing or unrunnable else 0
-
-
-def unrecorded(config: Config) -> Iterator[str]:
-    """What experiments are to replay and is not there, each as a sentence."""
-    for experiment in config.experiments:
-        for file in experiment.replay.files if experiment.replay is not None else ():
-            if not file.exists():
-                yield (
-                    f"experiment {experiment.name}: replay: {file}: there is no such file or folder;"
-                    " `shadowlane record` makes one"
-                )
 
 
 def refuses(asked: Asked, heard: Heard) -> bool:

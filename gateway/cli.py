@@ -8,7 +8,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def version() -> str:
     """The installed version, or "dev" when run from a checkout."""
+    from importlib import metadata
+
     try:
         return metadata.version("shadowlane")
     except metadata.PackageNotFoundError:
@@ -163,6 +164,8 @@ def _rank(given: argparse.Namespace) -> int:
         given.unknown_passes,
         given.form,
         given.html,
+        given.prices,
+        given.slo,
     )
     try:
         return rank(asked)

@@ -1,12 +1,10 @@
-"""What each process is told: the checked config turned into plain values, and those into JSON and back."""
+"""What each process is told: the checked config turned into plain values."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-
-import msgspec
 
 from analysis.spec import AnalysisSpec, ExperimentSpec, Retention
 from config.schema import Arm, Config, Engine, Experiment, Fleet
@@ -148,26 +146,6 @@ def share_sampled(experiment: Experiment, fleet: Fleet) -> float:
     """
     rate = experiment.sample.rate
     return 1.0 / max(1, len(fleet.engines)) if isinstance(rate, str) else rate
-
-
-def to_json(spec: WorkerSpec | ShadowSpec | AnalysisSpec | LaunchSpec | RecordSpec) -> bytes:
-    """The hand-over on a child's stdin.  It holds keys: never logged, never on disk."""
-    return msgspec.json.encode(spec)
-
-
-def worker_from_json(text: bytes) -> WorkerSpec:
-    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
-    return msgspec.json.decode(text, type=WorkerSpec)
-
-
-def shadow_from_json(text: bytes) -> ShadowSpec:
-    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
-    return msgspec.json.decode(text, type=ShadowSpec)
-
-
-def analysis_from_json(text: bytes) -> AnalysisSpec:
-    """What `to_json` wrote; msgspec.ValidationError says what does not fit."""
-    return msgspec.json.decode(text, type=AnalysisSpec)
 
 
 def _fleets(

@@ -14,10 +14,11 @@ from config.schema import Config
 from gateway import line, rollout
 from gateway.children import Child
 from gateway.columns import Columns, NoColumnLeftError
-from gateway.compose import Told, places, to_json
+from gateway.compose import Told, places
 from gateway.deployment import UnusableError
 from gateway.discovery import spec as discovery
 from gateway.fixed import fixed
+from gateway.handover import to_json
 from gateway.kv import spec as kv
 from gateway.launch.launched import Launched
 from gateway.reload import Read

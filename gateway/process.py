@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import uvloop
 
-from gateway import compose, metrics
+from gateway import handover, metrics
 from gateway.channel import Channel
 from gateway.line import Line
 from gateway.log import configure
@@ -52,7 +52,7 @@ class Setting:
 
 def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
     """Life of a worker: `fds` are the listening sockets it inherits.  Gives the exit status."""
-    spec = compose.worker_from_json(spec_json)
+    spec = handover.worker_from_json(spec_json)
     process = f"worker-{spec.index}"
     metrics.write_as(process)
     from gateway.worker import serve_worker
@@ -62,7 +62,7 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        changes = line.changes(compose.worker_from_json)
+        changes = line.changes(handover.worker_from_json)
         unreached = _told_rarely(line)
         await serve_worker(
             spec,
@@ -81,7 +81,7 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
 def run_shadow(spec_json: bytes, setting: Setting) -> int:
     """Life of the shadow process.  Gives the exit status."""
     os.nice(_AFTER_OTHERS)  # requests come first; what it then cannot keep up with is dropped and counted
-    spec = compose.shadow_from_json(spec_json)
+    spec = handover.shadow_from_json(spec_json)
     from mirror.braking import ShadowBrakes
     from mirror.readiness import Readiness
     from mirror.shadow import serve_shadow
@@ -92,7 +92,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
         await serve_shadow(
             spec,
             stop,
-            changes=line.changes(compose.shadow_from_json),
+            changes=line.changes(handover.shadow_from_json),
             readiness=readiness,
             switched=_switched(line),
             brakes=ShadowBrakes(_tripped(line)),
@@ -105,7 +105,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
 
 def run_analysis(spec_json: bytes, setting: Setting) -> int:
     """Life of the analysis process.  Gives the exit status."""
-    spec = compose.analysis_from_json(spec_json)
+    spec = handover.analysis_from_json(spec_json)
     from analysis.process import serve_analysis
     from analysis.supervision import Supervision
 
@@ -113,7 +113,7 @@ def run_analysis(spec_json: bytes, setting: Setting) -> int:
         supervision = Supervision(line.say)
         line.hears("state", supervision.told)
         line.hears("switches", supervision.switches.told)
-        changes = line.changes(compose.analysis_from_json)
+        changes = line.changes(handover.analysis_from_json)
         await serve_analysis(spec, stop, changes=changes, supervision=supervision)
 
     return _live("analysis", serve, setting)

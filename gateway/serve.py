@@ -4,20 +4,20 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
-from config.schema import Config, Experiment
+from config.schema import Arm, Config, Experiment
 from gateway import deployment, tls
-from gateway.check import unrecorded
 from gateway.children import Child, Stage
 from gateway.columns import Place as Column
-from gateway.compose import Told, compose, engine_tls, places, share_sampled, to_json
+from gateway.compose import Told, compose, engine_tls, places, share_sampled
 from gateway.conductor import Conductor, Means, Plan
 from gateway.detect import kind_of
 from gateway.discovery import spec as discovery
+from gateway.handover import to_json
 from gateway.kv import spec as kv
 from gateway.kv.memory import clear_board, create_board
 from gateway.launch import spec as launch
@@ -25,13 +25,13 @@ from gateway.launch.ports import NoPortLeft, Ports
 from gateway.listen import listen, shown
 from gateway.log import logger
 from gateway.metrics import forget_live_gauges
-from gateway.probe import Place, ask_all
 from gateway.recording import spec as recording
 from gateway.reload import Reader
 from gateway.rollout import name_of
 from gateway.supervisor import Supervisor
 from gateway.switching import FILE, KINDS, Switching
 from gateway.tables import Tables
+from gateway.unrecorded import unrecorded
 from wire.tls import BadTls
 
 _GRACE_BEYOND_DRAIN_S = 3.0
@@ -317,6 +317,15 @@ class _Kinds:
             for arm in (one.control, *one.candidates)
             if arm.launch is None  # these are asked once they run
         ]
+        unknown = [arm for arm in arms if arm.engine not in self._known]
+        if unknown:
+            self._ask(unknown)
+        kinds = {arm.engine: self._known[arm.engine] for arm in arms}
+        return {url: kind for url, kind in kinds.items() if kind is not None}
+
+    def _ask(self, arms: Sequence[Arm]) -> None:
+        from gateway.probe import Place, ask_all  # a client of HTTP, which only arms are asked with
+
         places = [
             Place(
                 arm.engine,
@@ -324,17 +333,13 @@ class _Kinds:
                 engine_tls(arm.tls),
             )
             for arm in arms
-            if arm.engine not in self._known
         ]
-        heard = ask_all(places, _ARM_PROBE_S) if places else []
-        for place, answer in zip(places, heard, strict=True):
+        for place, answer in zip(places, ask_all(places, _ARM_PROBE_S), strict=True):
             if answer.error is not None:
                 self._log.warning(
                     "arm does not answer; its copies will fail", arm=place.url, why=answer.error
                 )
             self._known[place.url] = kind_of(answer.answers) if answer.error is None else None
-        kinds = {arm.engine: self._known[arm.engine] for arm in arms}
-        return {url: kind for url, kind in kinds.items() if kind is not None}
 
 
 def _block(config: Config, told: Told, addresses: list[str], admin: str, version: str) -> str:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from config.schema import Config
-from gateway.admission.composed import SPARE_FLEETS, SPARE_KEYS, names
-from gateway.admission.desk import create_table
+from gateway.admission.composed import names
+from gateway.admission.desk import SPARE_FLEETS, SPARE_KEYS, create_table
 from gateway.admission.slots import NoSlotLeftError, Slots
 from gateway.columns import SPARE, Columns
 from gateway.compose import places

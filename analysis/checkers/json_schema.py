@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.asked import schema_of
 from analysis.checkers._checker import Checker
 from analysis.metrics._json import fenced_json_of
 
@@ -19,6 +18,8 @@ class JsonSchema:
     """The whole text, a code fence around it aside."""
 
     def __init__(self, params: Params) -> None:
+        from analysis.schema import schema_of  # loaded only where a request asks for it
+
         schema = schema_of(params.schema)
         if schema is None:
             raise ValueError("not a JSON schema that could be followed")

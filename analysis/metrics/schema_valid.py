@@ -1,11 +1,14 @@
 """Does an answer keep to the schema it was asked to keep to?"""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from analysis.asked import Schema
 from analysis.metrics._json import json_of
 from analysis.metrics._metric import Metric, Symmetry, Unit, flagged
 from analysis.transcript import Choice, Content
+
+if TYPE_CHECKING:
+    from analysis.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def build(_params: Params) -> Metric:
     return SchemaValid()
 
 
-def _keeps(choice: Choice, schema: Schema) -> bool | None:
+def _keeps(choice: Choice, schema: "Schema") -> bool | None:
     try:
         return schema.holds(json_of(choice.text))
     except ValueError:

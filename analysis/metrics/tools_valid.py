@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from analysis.asked import Schema
 from analysis.metrics._json import json_of
 from analysis.metrics._metric import Metric, Symmetry, Unit, flagged
 from analysis.transcript import Choice, Content
+
+if TYPE_CHECKING:
+    from analysis.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ def build(_params: Params) -> Metric:
     return ToolsValid()
 
 
-def _are_valid(choice: Choice, tools: Mapping[str, Schema | None]) -> bool | None:
+def _are_valid(choice: Choice, tools: "Mapping[str, Schema | None]") -> bool | None:
     if not choice.tool_calls:
         return None
     for call in choice.tool_calls:

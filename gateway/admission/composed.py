@@ -11,8 +11,6 @@ from gateway.admission.ledger import CLASS_NAMES
 from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
 
 EVERYONE = "everyone"
-SPARE_KEYS = 256  # that a reload may add
-SPARE_FLEETS = 32
 _TOKENS_BURST_S = 60  # a prompt is asked at once: a burst of one second's would refuse most
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from gateway.admission.admit import Admission
 from gateway.admission.bell import WorkerBell
-from gateway.admission.composed import SPARE_FLEETS, SPARE_KEYS
 from gateway.admission.room import Fleet
 from gateway.admission.table import Table
 from gateway.spec import AdmissionSpec, KeySpec
 
 FILE = "admission.bin"
+SPARE_KEYS = 256  # that a reload may add
+SPARE_FLEETS = 32
 _UNLIMITED = AdmissionSpec((), KeySpec("everyone", 0), ())
 
 

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from config.launch import Launch, gpu_names
 from config.schema import Arm, Candidate, Config, Experiment
+from gateway.launch.free import HOST
 from gateway.launch.spec import LaunchedSpec, LaunchSpec, WatchedSpec
 from gateway.launch.template import filled
 from mirror.spec import CONTROL
-
-HOST = "127.0.0.1"
 
 _OURS = "SHADOWLANE_"
 

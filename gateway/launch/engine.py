@@ -9,11 +9,11 @@ import aiohttp
 
 from gateway.launch import life as fate
 from gateway.launch.asking import Asking
+from gateway.launch.free import is_free
 from gateway.launch.gpus import NoRoom, Wanted
 from gateway.launch.kept import CannotStart, Kept
 from gateway.launch.life import Life, State
 from gateway.launch.places import Places
-from gateway.launch.ports import is_free
 from gateway.launch.spec import EngineTold, LaunchedSpec
 
 _LOOK_S = 2.0  # how often a GPU or a port that is taken is looked at again

@@ -1,11 +1,10 @@
 """On which port does each launched engine listen?  Chosen once for an arm, and kept over reloads."""
 
 import hashlib
-import socket
 from typing import TypeVar
 
 from config.schema import Arm, Config
-from gateway.launch.composed import HOST
+from gateway.launch.free import HOST, is_free
 
 A = TypeVar("A", bound=Arm)
 _FIRST, _MANY = 20_000, 10_000  # below those that systems give to outgoing connections
@@ -54,18 +53,6 @@ class Ports:
             taken.add(port)
         placed = launch.model_copy(update={"port": port})
         return arm.model_copy(update={"launch": placed, "engine": f"http://{HOST}:{port}"})
-
-
-def is_free(port: int) -> bool:
-    """Whether an engine could listen there now."""
-    for host in (HOST, "0.0.0.0"):
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                tried.bind((host, port))
-            except OSError:
-                return False
-    return True
 
 
 def _free(key: tuple[str, str], taken: set[int]) -> int:

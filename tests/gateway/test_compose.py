@@ -9,14 +9,8 @@ from hypothesis import strategies as st
 
 from analysis.spec import AnalysisSpec, ExperimentSpec
 from config.load import load
-from gateway.compose import (
-    Told,
-    analysis_from_json,
-    compose,
-    shadow_from_json,
-    to_json,
-    worker_from_json,
-)
+from gateway.compose import Told, compose
+from gateway.handover import analysis_from_json, shadow_from_json, to_json, worker_from_json
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
 from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec
 
