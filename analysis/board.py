@@ -269,7 +269,7 @@ class Board:
 
     def status(self) -> dict[str, Any]:
         """Everything but the rankings, JSON-able."""
-        reasons = self.not_ready()
+        reasons, turns = self.not_ready(), self.roster.turns(self._now_ns())
         logs = {name: course.log_state for name, course in self._courses.items()}
         troubles = Counter(self.inbox.dropped)
         for state in logs.values():
@@ -285,8 +285,14 @@ class Board:
             "launched": {} if self.supervision is None else self.supervision.state.get("launched", {}),
             "processes": self.roster.processes(self._now_ns()),
             "experiments": [
-                {**asdict(course.spec), "phase": course.phase, "epoch": course.epoch, **self._switch(course)}
-                for course in self._courses.values()
+                {
+                    **asdict(course.spec),
+                    "phase": course.phase,
+                    "epoch": course.epoch,
+                    **self._switch(course),
+                    "slots": turns.get(name),
+                }
+                for name, course in self._courses.items()
             ],
             "inbox": {"waiting": self.inbox.waiting, "waiting_bytes": self.inbox.waiting_bytes},
             "frames": dict(sorted(self.inbox.counts.items())),

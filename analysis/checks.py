@@ -7,7 +7,8 @@ from typing import Any
 
 from analysis.calibration import Calibration
 from analysis.measure import AnswerMeasure, PairRecord
-from analysis.mending import MEND
+from analysis.mending import mend
+from analysis.modes import units_of
 from analysis.stats.quantile import Latest
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -20,6 +21,7 @@ _MOSTLY_ERRORS = 0.50  # beyond it a ratio would be the penalties', not the answ
 _CANDIDATE_ERRORS = 0.01
 FEWEST = 20  # pairs below which shares say nothing
 _ORDER_SIGMAS = 4.0
+_INSTANTS = {"replay": "their instants in the recording"}
 _MOST_OPEN = 256  # pairs that may be under way when the books are written
 
 
@@ -32,21 +34,16 @@ class Check:
     detail: str
     withholds: tuple[str, ...] = ()
 
-    def show(self) -> dict[str, Any]:
+    def show(self, mode: str) -> dict[str, Any]:
         """JSON-able.  `withholds`: the latencies of which nothing is said while it fails; `mend`: what would
-        make it hold, None where it does."""
+        make it hold in an experiment of this mode, None where it does."""
         said = {"name": self.name, "ok": self.ok, "detail": self.detail}
-        return {**said, "mend": self.mend, "withholds": list(self.withholds)}
+        remedy = None if self.ok else mend(self.name, mode)
+        return {**said, "mend": remedy, "withholds": list(self.withholds)}
 
-    @property
-    def mend(self) -> str | None:
-        """What would make it hold, None where it does."""
-        return None if self.ok else MEND[self.name]
-
-    @property
-    def reason(self) -> str:
+    def reason(self, mode: str) -> str:
         """Why a verdict is withheld: what was found, which check that is, and what would mend it."""
-        return f"{self.detail} ({self.name}; to mend it: {MEND[self.name]})"
+        return f"{self.detail} ({self.name}; to mend it: {mend(self.name, mode)})"
 
 
 EVERY = ("ttft", "itl", "tpot", "e2e")
@@ -207,22 +204,23 @@ class Lag:
             "behind_production_p99_ms": self._behind_ms.quantile(0.99),
         }
 
-    def check(self) -> Check:
-        """The p99 below 50 ms.  How long after production is told: it is the same for all arms."""
+    def check(self, mode: str) -> Check:
+        """The p99 below 50 ms.  How long after production, or its instant in a replay, is told: it is the
+        same for all arms."""
         p99 = self._lags_ms.quantile(0.99)
         if p99 is None or len(self._lags_ms) < FEWEST:
             return Check("dispatch_lag", None, "too few pairs yet", EVERY)
         detail = f"the arms were sent to within {p99:.1f} ms (p99)"
         behind = self._behind_ms.quantile(0.99)
         if behind is not None:
-            detail += f", {behind:.1f} ms after production (p99)"
+            detail += f", {behind:.1f} ms after {_INSTANTS.get(mode, 'production')} (p99)"
         return Check("dispatch_lag", p99 < _LAG_MS, detail, EVERY)
 
 
-def enough_units(units: int) -> Check:
-    """At least 15 windows. Fewer withhold nothing: the labels wait by themselves."""
+def enough_units(units: int, mode: str) -> Check:
+    """At least 15 windows, which are blocks where arms take turns. Fewer withhold nothing: labels wait."""
     ok = True if units >= FEWEST_UNITS else None
-    return Check("enough_units", ok, f"{units} windows, {FEWEST_UNITS} needed")
+    return Check("enough_units", ok, f"{units} {units_of(mode)}, {FEWEST_UNITS} needed")
 
 
 def calibrated(calibration: Calibration | None) -> Check:

@@ -64,6 +64,7 @@ class Course:
         self._shift_ns = 0
         self._trial = Trial(spec)
         self._ledger = Ledger()
+        self._replayed: Any = None  # how much of a replay is done, as it was told last
         self._log: LogWriter | None = None
         self._ranking: tuple[int, dict[str, Any]] | None = None
 
@@ -185,18 +186,21 @@ class Course:
         """Take the shadow's cumulative books. MalformedError when the frame is not that."""
         if self.is_full:
             return
-        before = self._ledger.books()
+        before, replayed = self._ledger.books(), frame.get("replay")
         try:
             dropped = {str(reason): int(n) for reason, n in dict(frame["dropped"]).items()}
             self._ledger.take(int(frame["admitted"]), int(frame["paired"]), dropped)
+            if replayed is not None and replayed != self._replayed:
+                self._trial.replayed(replayed)
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(errors.told(error)) from error
         books = self._ledger.books()
-        if books == before:
+        if books == before and replayed == self._replayed:
             if self._log is not None and self._log.waiting:
                 self._log.flush()
             return
-        self._append("books", {"books": books, "ledger": self._ledger.to_map()})
+        self._replayed = replayed
+        self._append("books", {"books": books, "ledger": self._ledger.to_map(), "replay": replayed})
         self._trial.books(**books)
         self.version += 1
 

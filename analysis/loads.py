@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.checks import Check
+from analysis.modes import LIVE, REPLAY
 
 MARGIN = 0.05
 _FEWEST_S = 20.0  # seconds of it, below which a mean says nothing
@@ -64,12 +65,15 @@ class Loads:
             return None
         return ours / theirs
 
-    def check(self) -> Check:
+    def check(self, mode: str = LIVE) -> Check:
         """The control as loaded as one engine of production, within 5 %.
 
         It withholds nothing: control and candidates are loaded alike whatever production's load is.
         """
         share = self.share_of_production
+        if mode != LIVE:
+            why = "a replay does not ask it" if mode == REPLAY else "arms take turns"
+            return Check("production_load", None, f"not compared with production's load: {why}")
         if share is None:
             return Check("production_load", None, "production's load is not known yet")
         detail = f"the control has {share:.2f} times in flight what one production engine has"

@@ -1,4 +1,4 @@
-"""What would mend a comparison of which a check failed?  One remedy for each check, by its name."""
+"""What would mend a comparison of which a check failed?  One remedy for each check, by its name and mode."""
 
 from typing import Final
 
@@ -26,3 +26,31 @@ MEND: Final = {
     "clock": "run the gateway where CLOCK_MONOTONIC is kept (not a machine that is moved while it runs)",
     "steady": "see what changed on the way (`series` shows when), and begin anew once it is over",
 }
+
+# Where arms take turns, and where what they are sent is recorded, some of it is mended otherwise.
+_IN_TURNS: Final = {
+    "enough_units": (
+        "wait: a block is two slots, and candidates have theirs in turn; a shorter turns.slot_s gives more of"
+        " them, and begins anew"
+    ),
+    "calibrated": (
+        "have every slot begin alike (turns.switch starts the engine again) and nothing else use its machine,"
+        " then begin anew"
+    ),
+    "cache_parity": "set warm_up_s, which counts in each slot, so long that the caches are full",
+}
+_REPLAYED: Final = {
+    **_IN_TURNS,
+    "enough_units": (
+        "raise replay.rounds, which goes on from here; or begin anew with a longer recording or a shorter"
+        " turns.slot_s"
+    ),
+    "dispatch_lag": "give the shadow process a core of its own, or lower replay.speed",
+    "harness": "give the shadow process a core of its own, or lower replay.speed or max_inflight",
+}
+_BY_MODE: Final = {"switchback": _IN_TURNS, "replay": _REPLAYED}
+
+
+def mend(name: str, mode: str = "live") -> str:
+    """The remedy for a check, as an experiment of this mode has it."""
+    return _BY_MODE.get(mode, MEND).get(name, MEND[name])

@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord, latencies_ms
+from analysis.modes import LIVE, REPLAY
 from analysis.verdict import Label
 
 _FEWEST = 20  # pairs
@@ -47,7 +48,7 @@ class Naive:
         n = self._pairs[arm][at] if arm in self._pairs else 0
         return exp(self._sums[arm][at] / 1e9 / n) if n >= _FEWEST else None
 
-    def show(self, candidates: dict[str, Label], loads: Loads) -> dict[str, Any]:
+    def show(self, candidates: dict[str, Label], loads: Loads, mode: str = LIVE) -> dict[str, Any]:
         """JSON-able: every arm's ratios, and in words what they are worth.
 
         `candidates` are those with the label of their verdict, which is against the control.
@@ -56,9 +57,9 @@ class Naive:
             arm: {latency: self.ratio(arm, latency) for latency in LATENCIES}
             for arm in ("control", *candidates)
         }
-        return {"comparable": False, "ratios": ratios, "why": self._why(candidates, loads)}
+        return {"comparable": False, "ratios": ratios, "why": self._why(candidates, loads, mode)}
 
-    def _why(self, candidates: dict[str, Label], loads: Loads) -> str:
+    def _why(self, candidates: dict[str, Label], loads: Loads, mode: str) -> str:
         reasons = []
         share = loads.share_of_production
         if share is not None:
@@ -78,6 +79,8 @@ class Naive:
             for name, label in candidates.items()
             if label != "UNDECIDED"
         ]
+        if mode == REPLAY:  # it answered none of these, at whatever load it had
+            return "; ".join(["nothing is said of production", *verdicts])
         return "; ".join([f"not comparable to production{why}", *verdicts])
 
 

@@ -69,6 +69,7 @@ class Trial:
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
         self._hardware = Hardware()
         self._harness = Harness()
+        self._replay: dict[str, Any] | None = None
         self._floor_diffs = DiffFigures("control", twin=1)
         self._quality = {name: Quality(name) for name in spec.candidates}
         self._begin_figures()
@@ -185,6 +186,16 @@ class Trial:
         """Takes the shadow's cumulative books (the last call counts)."""
         self._books = (admitted, paired, dict(sorted(dropped.items())))
 
+    def replayed(self, body: Mapping[str, Any]) -> None:
+        """Takes how much of a replay candidates have had; KeyError, TypeError or ValueError: it is not that.
+
+        After the last of it no pair comes: its last blocks are whole, although none comes after them.
+        """
+        turns, of = int(body["turns"]), int(body["of"])
+        self._replay = {"turns": min(turns, of), "of": of, "over": turns >= of}
+        if turns >= of and self._windows is not None and self._windows.finish():
+            self._look(self._windows)
+
     def golden(self, body: Mapping[str, Any]) -> None:
         """Takes the marks of a golden request; KeyError, TypeError or AttributeError when it is none."""
         for quality in self._quality.values():
@@ -273,15 +284,16 @@ class Trial:
             },
             "forced": None if self._forced is None else self._forced.show(),
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
-            "checks": [check.show() for check in every_check["all"]],
+            "checks": [check.show(self.spec.mode) for check in every_check["all"]],
             "load": self._loads.show(),
             "hardware": self._hardware.show(),
+            "replay": self._replay,
             "dispatch": self._lag.show(),
             "production": {
-                "observed_only": True,
+                "observed_only": True,  # nothing is judged by it
                 **self._production.show(),
                 "beside": self._naive.show(
-                    {c["name"]: main_verdict(c)["label"] for c in ranked}, self._loads
+                    {c["name"]: main_verdict(c)["label"] for c in ranked}, self._loads, self.spec.mode
                 ),
             },
             "control": {"name": "control", **self._control.show(), "floor": self._floor()},
@@ -289,7 +301,7 @@ class Trial:
             "discoveries": discoveries(ranked, self.spec.alpha),
             "beaten": self._beaten(ranked),
             "decided": bool(ranked) and all(c["decided"] for c in ranked),
-            "summary": summary(self.phase, calibrating.progress, ranked),
+            "summary": summary(self.phase, calibrating.progress, ranked, self.spec.mode, self._replay),
         }
 
     def _beaten(self, ranked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -309,8 +321,8 @@ class Trial:
         shared = [
             checks.calibrated(self._calibration),
             checks.warm(self._calibration, self.spec.calibration_pairs),
-            self._lag.check(),
-            self._loads.check(),
+            self._lag.check(self.spec.mode),
+            self._loads.check(self.spec.mode),
             checks.books(*self._books),
             missing(self._books[1], self._books[2]),
             self._clock.check(),
@@ -322,19 +334,19 @@ class Trial:
             own[name].append(bursts.check())
         merged = [checks.worst(list(same)) for same in zip(*own.values(), strict=True)]
         every = {name: [*shared, *mine] for name, mine in own.items()}
-        every["all"] = [checks.enough_units(units), *shared, *merged]
+        every["all"] = [checks.enough_units(units, self.spec.mode), *shared, *merged]
         return every
 
     def _candidate(self, name: str, every_check: Mapping[str, list[Check]]) -> dict[str, Any]:
-        windows, begin_ns = self._windows, self._first_ns or 0
+        windows, begin_ns, mode = self._windows, self._first_ns or 0, self.spec.mode
         verdicts, series = {}, {}
         # Where an arm mostly fails, the "ratios" are penalties: a number would be an invention.
         is_untimed = any(c.name == "errors" and c.ok is False and c.withholds for c in every_check[name])
         for latency in LATENCIES:
             found = None if windows is None or is_untimed else windows.means(f"{latency} {name}")
-            failed = [c.reason for c in every_check[name] if c.ok is False and latency in c.withholds]
+            failed = [c.reason(mode) for c in every_check[name] if c.ok is False and latency in c.withholds]
             verdicts[latency] = verdict_shown(
-                found, self._alpha, self._margin, self._decided.get((name, latency)), failed
+                found, self._alpha, self._margin, self._decided.get((name, latency)), failed, mode
             )
             course = [] if windows is None or is_untimed else windows.course(f"{latency} {name}", _POINTS)
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]

@@ -23,6 +23,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
             elif kind == "books":
                 ledger = Ledger.from_map(body["ledger"])
                 trial.books(**body["books"])
+                if body.get("replay") is not None:
+                    trial.replayed(body["replay"])
             elif kind == "gpu":
                 trial.gpus(body)
             elif kind == "golden":

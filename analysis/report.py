@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
@@ -45,10 +46,12 @@ def _plain(value: Any) -> Any:
 
 def render_text(ranking: Mapping[str, Any]) -> str:
     """The ranking for a terminal, plain text, at most 110 columns where names are short."""
-    length = f" of {ranking['window_s']:.1f} s" if ranking["window_s"] else ""
+    mode = ranking.get("mode", "live")
+    length = f" of {ranking['window_s']:.1f} s" if ranking["window_s"] and mode == "live" else ""
+    done = f", {said}" if (said := replayed(ranking.get("replay"))) else ""
     lines = [
         f"{ranking['experiment']}  fleet {ranking['fleet']}  {ranking['phase']}  epoch {ranking['epoch']}",
-        f"{ranking['pairs']} pairs, {ranking['windows']} windows{length},"
+        f"{ranking['pairs']} pairs, {ranking['windows']} {units_of(mode)}{length}{done},"
         f" α {ranking['alpha']:g}, margin ±{ranking['margin'] * 100:g} %",
         ranking.get("summary") or "",
         "",
@@ -67,7 +70,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.extend(condition_lines(ranking))
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
-    lines.append(f"production is observed only: {ranking['production'].get('beside', {}).get('why', '')}")
+    lines.append(production_line(mode, ranking["production"].get("beside", {}).get("why", "")))
     return "\n".join(lines) + "\n"
 
 

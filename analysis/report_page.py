@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from analysis.modes import LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
@@ -64,12 +65,14 @@ def _badge(label: str) -> str:
 
 
 def _facts(ranking: Mapping[str, Any]) -> str:
-    window_s = ranking["window_s"]
+    window_s, mode = ranking["window_s"], ranking.get("mode", LIVE)
     facts = {
         "Fleet": ranking["fleet"],
         "Phase": ranking["phase"],
         "Pairs": ranking["pairs"],
-        "Windows": f"{ranking['windows']}" + (f" of {window_s:.1f} s" if window_s else ""),
+        units_of(mode).capitalize(): f"{ranking['windows']}"
+        + (f" of {window_s:.1f} s" if window_s and mode == LIVE else ""),
+        **({"Replay": done} if (done := replayed(ranking.get("replay"))) else {}),
         "Autocorrelation time": "–"
         if ranking.get("tau_pairs") is None
         else f"{ranking['tau_pairs']:.1f} pairs",
@@ -169,7 +172,9 @@ def _why(check: Mapping[str, Any]) -> str:
 
 def _latencies(ranking: Mapping[str, Any]) -> str:
     arms = [*((escape(c["name"]), c) for c in _ranked(ranking)), ("control", ranking["control"])]
-    arms.append(("production <small>observed only, not comparable</small>", ranking["production"]))
+    asked = ranking.get("mode", LIVE) != REPLAY
+    beside = "observed only, not comparable" if asked else "not asked: a recording is replayed"
+    arms.append((f"production <small>{beside}</small>", ranking["production"]))
     rows = []
     for name, arm in arms:
         if not arm:
@@ -199,14 +204,14 @@ def _books(ranking: Mapping[str, Any]) -> str:
 
 def _method(ranking: Mapping[str, Any]) -> str:
     alpha, margin = f"{ranking['alpha']:g}", f"{ranking['margin'] * 100:g} %"
+    live = ranking.get("mode", LIVE) == LIVE
     sentences = (
-        "Whole conversations sampled from production are copied to the control, which runs production's own"
-        " configuration, and to every candidate at the same moment and in random order; production is only"
-        " observed.",
-        "In a calibration phase the control is compared with itself, which fixes the window length from the"
-        " pairs' autocorrelation and says how much outputs differ without any change of configuration.",
-        "For each pair and metric the log ratio of candidate to control is taken, and the mean over a window"
-        " of consecutive pairs is one statistical unit.",
+        how(ranking.get("mode", LIVE)),
+        "In a calibration phase the control is compared with itself, which"
+        f"{' fixes the window length from the pairs’ autocorrelation and' if live else ''}"
+        " says how much outputs differ without any change of configuration.",
+        "For each pair and metric the log ratio of candidate to control is taken, and the mean over a"
+        f" {'window of consecutive pairs' if live else 'block of two slots'} is one statistical unit.",
         f"The interval is a confidence sequence at α = {alpha} shared by all candidates, valid however"
         f" often it is looked at: FASTER and SLOWER mean that all of it lies beyond the"
         f" ±{margin} margin, EQUIVALENT that all of it lies within.",

@@ -38,6 +38,15 @@ class Roster:
             for _, (at_ns, status) in sorted(self._latest.items())
         ]
 
+    def turns(self, now_ns: int) -> dict[str, Any]:
+        """By experiment, where arms take turns: what was last told of that."""
+        return {
+            one["experiment"]: one["slots"]
+            for process in self.processes(now_ns)
+            for one in process.get("experiments", ())
+            if one.get("slots")
+        }
+
     def not_ready(self, now_ns: int) -> list[str]:
         """Why traffic should not be sent here now; empty when it may be."""
         workers = [p for p in self.processes(now_ns) if p["process"].startswith("worker")]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.mending import MEND
+from analysis.mending import mend
+from analysis.modes import undecided
 from analysis.rates import MORE_ERRORS
 from analysis.stats.contrast import PENALTY
 from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, bernstein_interval
@@ -29,6 +30,7 @@ def verdict_shown(
     margin: float,
     decided: Label | None,
     failed: Sequence[str],
+    mode: str = "live",
 ) -> dict[str, Any]:
     """One latency's verdict.
 
@@ -41,7 +43,9 @@ def verdict_shown(
     now = judge(found, margin)
     withheld = "; ".join(failed) or None
     if withheld is None and decided is not None and now not in (decided, "UNDECIDED"):
-        withheld = f"first {decided}, by now {now}: the effect is not steady (to mend it: {MEND['steady']})"
+        withheld = (
+            f"first {decided}, by now {now}: the effect is not steady (to mend it: {mend('steady', mode)})"
+        )
     label: Label = "UNDECIDED" if withheld is not None or decided is None else decided
     # The sequence without assumptions needs bounded values: window means are cut where a failure counts.
     promotable = (
@@ -83,24 +87,29 @@ def main_verdict(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
     return found
 
 
-def summary(phase: str, calibrated: float, ranked: Sequence[Mapping[str, Any]]) -> str:
-    """One or two sentences on where the experiment stands."""
+def summary(
+    phase: str,
+    calibrated: float,
+    ranked: Sequence[Mapping[str, Any]],
+    mode: str = "live",
+    replay: Mapping[str, Any] | None = None,
+) -> str:
+    """One or two sentences on where the experiment stands; `replay`: how much of it is done."""
     if phase == "calibration":
         return f"Calibrating: control against itself, {calibrated:.0%} done."
     if not ranked:
         return "No candidates."
-    return " ".join(_sentence(candidate) for candidate in ranked)
+    return " ".join(_sentence(candidate, mode, replay) for candidate in ranked)
 
 
-def _sentence(candidate: Mapping[str, Any]) -> str:
+def _sentence(candidate: Mapping[str, Any], mode: str, replay: Mapping[str, Any] | None) -> str:
     main, name = main_verdict(candidate), candidate["name"]
     measure = "per token" if candidate["verdicts"]["tpot"]["units"] else "end to end"
     doubt = "".join(f", but {_SAID[flag]}" for flag in candidate["flags"])
     if main["withheld"] is not None:
         return f"{name}: verdict withheld ({main['withheld']})."
     if main["label"] == "UNDECIDED":
-        missing = max(0, FEWEST_UNITS - main["units"])
-        why = f"{missing} more windows needed at least" if missing else f"{main['progress']:.0%} of the way"
+        why = undecided(mode, main["units"], main["progress"], replay)
         return f"{name}: undecided {measure}, {why}{doubt}."
     low, high = sorted((abs(main["lower"] - 1.0), abs(main["upper"] - 1.0)))
     if main["label"] == "EQUIVALENT":

@@ -7,6 +7,8 @@ import urllib.parse
 import urllib.request
 from typing import Any, TextIO
 
+from gateway.progress import progress
+
 _PATIENCE_S = 10.0
 
 
@@ -35,14 +37,15 @@ def experiment(
 
 
 def line(one: dict[str, Any]) -> str:
-    """One experiment in a line: its state, and why it is paused."""
+    """One experiment in a line: its state, why it is paused, and how far a replay is."""
     pause = one.get("paused")
     text = f"{one['name']}  {one['phase']}  epoch {one['epoch']}  "
+    far = f"; {said}" if (said := progress(one.get("slots"))) else ""
     if pause is None:
-        return text + "copied"
+        return text + ("copied" if one.get("mode") != "replay" else "replayed") + far
     until = pause["resumes_in_s"]
     ends = "until it is resumed" if until is None else f"for {until:.0f} s more at least"
-    return f"{text}paused {ends} ({pause['reason']}): {pause['detail']}; {pause['remedy']}"
+    return f"{text}paused {ends} ({pause['reason']}): {pause['detail']}; {pause['remedy']}{far}"
 
 
 def _asked(url: str, method: str = "GET") -> dict[str, Any]:

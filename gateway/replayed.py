@@ -58,9 +58,9 @@ class Replayable:
             self._scale = Scale()
 
     @property
-    def pieces(self) -> int:
-        """How many slots the recording fills."""
-        return len(self._pieces)
+    def sizes(self) -> Sequence[int]:
+        """How many requests each piece has, of as many pieces as the recording fills slots."""
+        return [len(places) for _slot, places in self._pieces]
 
     async def get_ready(self, control: Arm) -> None:
         """Learn how many tokens the control makes of a word.  ValueError: it does not answer."""
@@ -83,7 +83,7 @@ class Replayable:
 
     def status(self) -> dict[str, Any]:
         """JSON-able: what is sent to each arm, and what is left out, by reason."""
-        return {"requests": len(self._asks), "pieces": self.pieces, "left_out": dict(self.left_out)}
+        return {"requests": len(self._asks), "pieces": len(self._pieces), "left_out": dict(self.left_out)}
 
     def _is_kept(self, row: Row) -> bool:
         if row.status not in (None, 200):

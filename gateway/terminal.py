@@ -14,7 +14,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from analysis import modes
 from analysis.report_lines import condition_lines
+from gateway.progress import progress
 
 METRICS = ("ttft", "itl", "tpot", "e2e")
 OUTPUTS = (
@@ -57,7 +59,12 @@ def heading(ranking: Json) -> Text:
     )
     text.append(f"  {_count(ranking.get('pairs'))} pairs")
     if phase != "calibration":
-        text.append(f"  {_count(ranking.get('windows'))} windows of {_fixed(ranking.get('window_s'), 1)} s")
+        if (mode := ranking.get("mode", modes.LIVE)) == modes.LIVE:
+            text.append(
+                f"  {_count(ranking.get('windows'))} windows of {_fixed(ranking.get('window_s'), 1)} s"
+            )
+        else:
+            text.append(f"  {_count(ranking.get('windows'))} {modes.units_of(mode)}")
     text.append(f"  {_fixed(ranking.get('elapsed_s'), 0)} s  α {ranking.get('alpha', DASH)}")
     text.append(f"  margin ±{_percent(ranking.get('margin'))}")
     if ranking.get("decided"):
@@ -279,6 +286,8 @@ def _pause_lines(experiment: Json) -> list[RenderableType]:
     if why := experiment.get("paused"):
         said = f"paused ({why['reason']}): {why['detail']}; {why['remedy']}"
         lines.append(Text(said, "bold yellow"))
+    if said := progress(experiment.get("slots")):
+        lines.append(Text(said))
     trips = [f"{reason} {n}" for reason, n in (experiment.get("trips") or {}).items() if n]
     if trips:
         lines.append(Text(f"paused by itself since the start: {', '.join(trips)}", "yellow"))

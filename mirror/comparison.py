@@ -17,6 +17,7 @@ from mirror.frames import Copy, Load, Served, production_answer
 from mirror.golden import GOLDEN, Golden
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
+from mirror.pace import Pace
 from mirror.pair import DUPLICATE, STOPPED, Joiner
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
@@ -136,6 +137,7 @@ class Comparison:
             self.joiner,
             bring or Stand(spec.switch, spec.ready_s).bring,
             Replayed(experiment, recorded, self.take) if replays and recorded else Live(spec.seconds),
+            Pace(spec.seconds),
             phase=lambda: replace(self._phase, name="paused") if self._rests else self._phase,
             began=self._admission.forget,
             missing=self._missing,
@@ -323,7 +325,8 @@ class Comparison:
     def books(self) -> dict[str, Any]:
         """The books, their epoch, and the rewrites applied to copies so far: {arm: {rewrite: n}}."""
         rewrites = {arm.spec.name: dict(arm.rewrites) for arm in self.arms}
-        return {**self.joiner.books(), "epoch": self.phase.epoch, "rewrites": rewrites}
+        done = None if self._slots is None else self._slots.replayed
+        return {**self.joiner.books(), "epoch": self.phase.epoch, "rewrites": rewrites, "replay": done}
 
     def status(self) -> dict[str, Any]:
         """What the experiment is doing, for the status frame."""

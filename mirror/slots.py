@@ -50,11 +50,18 @@ class Block:
         self.until_ns: int | None = None  # when it was shut
         self.again_ns: int | None = None  # when its second slot began
         self.held: list[Held] = []
+        self.sent = 0  # requests of a recording whose turn has come, in both slots
+        self.late_ns = 0  # by how much the latest of them came after its instant
 
     @property
     def is_open(self) -> bool:
         """Whether copies are taken: its first slot runs."""
         return self.since_ns is not None and self.until_ns is None
+
+    def came(self, late_s: float) -> None:
+        """A request is sent, so long after it was due."""
+        self.sent += 1
+        self.late_ns = max(self.late_ns, round(late_s * 1e9))
 
     def hold(self, now_ns: int, id: str, copy: Copy, duplicate: int) -> None:
         """A copy was sent just now."""

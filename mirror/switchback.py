@@ -8,6 +8,7 @@ from typing import Any
 
 from mirror.admit import Phase
 from mirror.arms import Arm
+from mirror.pace import Pace
 from mirror.pair import Joiner
 from mirror.rewrite import Body
 from mirror.slots import Block, Held, block_of
@@ -40,6 +41,7 @@ class Switchback:
         joiner: Joiner,
         bring: Bring,
         traffic: Traffic,
+        pace: Pace,
         *,
         phase: Callable[[], Phase],
         began: Callable[[], None],
@@ -50,6 +52,7 @@ class Switchback:
         self._joiner = joiner
         self._bring = bring
         self._traffic = traffic
+        self._pace = pace
         self._phase = phase
         self._began = began
         self._missing = missing
@@ -59,6 +62,7 @@ class Switchback:
         self._calibrated = 0  # blocks in which the control was due twice
         self._number = 0
         self._disturbed = False
+        self._running: Block | None = None
         self.block: Block | None = None
         self.standing: str | None = None  # the arm that serves now
         self._troubles: dict[str, str] = {}  # by arm: why it did not come when it was last due
@@ -101,8 +105,31 @@ class Switchback:
             "blocks": self._number,
             "turns": self._turns,
             "troubles": dict(self._troubles),
-            "replay": self._traffic.status(),
+            "replay": self._replay(),
             "over": self._traffic.is_over(self._turns),
+        }
+
+    @property
+    def replayed(self) -> dict[str, int] | None:
+        """Of how many blocks candidates have had how many; None where nothing is replayed, or as yet."""
+        whole = self._traffic.whole(self._turns)
+        return None if whole is None else {"turns": self._turns, "of": whole.turns}
+
+    def _replay(self) -> dict[str, Any] | None:
+        """What is told of a replay: beside what there is, how many requests are sent (to all arms), how late
+        the latest of the last slots was, and in how many seconds all will be, as things go now."""
+        told, whole = self._traffic.status(), self._traffic.whole(self._turns)
+        if told is None or whole is None:
+            return told
+        phase, running, block = self._phase(), self._running, self.block
+        under_way = running.sent if running is not None and running.phase == "live" else 0
+        blocks, goes_on = max(0, whole.turns - self._turns), phase.name == "live"
+        return {
+            **told,
+            "sends": whole.requests,
+            "sent": min(whole.requests, whole.sent + under_way),
+            "late_ms": None if block is None else block.late_ns / 1e6,
+            "left_s": self._pace.left_s(monotonic_ns(), blocks) if goes_on else None,
         }
 
     async def _unknown(self, phase: Phase) -> str | None:
@@ -112,6 +139,7 @@ class Switchback:
         return self._noted(RECORDING, await self._traffic.known())
 
     async def _one(self, phase: str) -> None:
+        self._pace.begins(monotonic_ns())
         is_calibrating = phase == "calibration"
         slots = block_of(self._turns, self._candidates, calibrating=is_calibrating)
         block = Block(self._number, slots, phase)
@@ -122,7 +150,7 @@ class Switchback:
             return
         self._disturbed = False
         self._began()
-        self.block = block
+        self.block = self._running = block
         self._number += 1
         block.since_ns = monotonic_ns()
         await self._traffic.run(block, lambda: self._disturbed)
@@ -135,6 +163,8 @@ class Switchback:
             self._give_up(block, ARM_NOT_READY)
         elif not self._traffic.moves_on:
             return  # nobody asked anything: there is nothing to repeat
+        self._running = None
+        self._pace.ends(monotonic_ns())
         if self._disturbed and self._traffic.moves_on:
             return  # the same piece again
         if is_calibrating:
@@ -176,6 +206,7 @@ class Switchback:
                 block.held = due[place:]  # a stop meanwhile gives these up
                 await asyncio.sleep(wait_s)
             block.held = due[place + 1 :]
+            block.came(max(0.0, loop.time() - began_s - held.offset_ns / 1e9))
             self._send(block, held)
 
     def _send(self, block: Block, held: Held) -> None:

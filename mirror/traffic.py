@@ -25,7 +25,8 @@ class Recorded(Protocol):
     """A recording, cut into pieces that are as long as a slot; none of them is empty."""
 
     @property
-    def pieces(self) -> int: ...
+    def sizes(self) -> Sequence[int]:
+        """How many requests each piece has."""
 
     async def get_ready(self, control: Arm) -> None:
         """Ask the control, which stands, what must be known of it.  ValueError: it does not tell."""
@@ -39,6 +40,15 @@ class Recorded(Protocol):
 
 # Reads an experiment's recording; takes its time.  ValueError or OSError: why it cannot be.
 Open = Callable[[MirrorExperiment], Recorded]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """All that a replay sends: blocks, requests to control and candidates, and how many of these are sent."""
+
+    turns: int
+    requests: int
+    sent: int
 
 
 class Traffic(Protocol):
@@ -60,6 +70,9 @@ class Traffic(Protocol):
 
     async def run(self, block: Block, ended: Callable[[], bool]) -> None:
         """Until the first slot is over."""
+
+    def whole(self, turns: int) -> Whole | None:
+        """How much there is; None where it has no end, or that is not known yet."""
 
     def status(self) -> dict[str, Any] | None:
         """What is told of it."""
@@ -84,6 +97,9 @@ class Live:
 
     async def run(self, block: Block, ended: Callable[[], bool]) -> None:
         await asyncio.sleep(self._slot_s)
+
+    def whole(self, turns: int) -> Whole | None:
+        return None
 
     def status(self) -> dict[str, Any] | None:
         return None
@@ -112,12 +128,25 @@ class Replayed:
         self._recorded: Recorded | None = None
         self._due: Sequence[Due] = ()
 
-    @property
-    def _turns(self) -> int:
-        return 0 if self._recorded is None else self._rounds * self._candidates * self._recorded.pieces
-
     def is_over(self, turns: int) -> bool:
-        return self._recorded is not None and turns >= self._turns
+        whole = self.whole(turns)
+        return whole is not None and turns >= whole.turns
+
+    def whole(self, turns: int) -> Whole | None:
+        if self._recorded is None:
+            return None
+        if not self._candidates:
+            return Whole(0, 0, 0)
+        sizes = self._recorded.sizes
+        rounds, rest = divmod(min(turns // self._candidates, self._rounds * len(sizes)), len(sizes))
+        # Of the piece that candidates have in turn now, those before have had theirs.
+        part = turns % self._candidates * sizes[rest] if rounds < self._rounds else 0
+        done = self._candidates * (rounds * sum(sizes) + sum(sizes[:rest])) + part
+        return Whole(
+            turns=self._rounds * self._candidates * len(sizes),
+            requests=2 * self._rounds * self._candidates * sum(sizes),
+            sent=2 * done,
+        )
 
     async def known(self) -> str | None:
         if self._recorded is None:
@@ -132,7 +161,7 @@ class Replayed:
         assert recorded is not None
         try:
             await recorded.get_ready(control)
-            self._due = await asyncio.to_thread(recorded.piece, number % recorded.pieces)
+            self._due = await asyncio.to_thread(recorded.piece, number % len(recorded.sizes))
         except ValueError as error:
             return str(error)
         return None
@@ -149,11 +178,12 @@ class Replayed:
                 await asyncio.sleep(wait_s)
             if ended():
                 return
+            block.came(max(0.0, loop.time() - began_s - one.offset_ns / 1e9))
             at_ns = block.since_ns + one.offset_ns
             id = f"{one.copy.id}.{block.number}"
             self._take(msgspec.structs.replace(one.copy, id=id, received_ns=at_ns, sent_ns=at_ns))
 
     def status(self) -> dict[str, Any] | None:
-        if self._recorded is None:
+        if (whole := self.whole(0)) is None or self._recorded is None:
             return {"turns": None}
-        return {"turns": self._turns, **self._recorded.status()}
+        return {"turns": whole.turns, **self._recorded.status()}

@@ -100,6 +100,15 @@ class Windows:
             self._close(key, self._open.pop(key))
         return bool(ready)
 
+    def finish(self) -> bool:
+        """Closes the windows that are open: what they are to hold has come.  Whether there were any."""
+        ready = sorted(self._open)
+        for key in ready:
+            self._close(key, self._open.pop(key))
+        if ready:
+            self._closed_before = ready[-1] + 1
+        return bool(ready)
+
     def _close(self, key: int, window: _Open) -> None:
         self._append_row(len(self._keys), key)
         self._pairs[-1] = window.pairs

@@ -29,6 +29,20 @@ def turn_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
     done = GaugeMetricFamily(
         "shadowlane_replay_share", "The share of a replay that is done.", labels=["experiment"]
     )
+    requests = CounterMetricFamily(
+        "shadowlane_replay_requests", "Requests of a replay that arms were sent.", labels=["experiment"]
+    )
+    wanted = GaugeMetricFamily(
+        "shadowlane_replay_requests_wanted", "Requests that a whole replay sends.", labels=["experiment"]
+    )
+    late = GaugeMetricFamily(
+        "shadowlane_replay_late_seconds",
+        "How long after its instant the latest request of the last block was sent.",
+        labels=["experiment"],
+    )
+    left = GaugeMetricFamily(
+        "shadowlane_replay_left_seconds", "Until all is sent, as things go now.", labels=["experiment"]
+    )
     for name, slots in told.items():
         blocks.add_metric([name], slots["blocks"])
         if slots["standing"] is not None:
@@ -37,5 +51,12 @@ def turn_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
             missing.add_metric([name, arm], 1)
         turns = (slots["replay"] or {}).get("turns")
         if turns:
+            replay = slots["replay"]
             done.add_metric([name], min(1.0, slots["turns"] / turns))
-    yield from (blocks, standing, missing, done)
+            requests.add_metric([name], replay["sent"])
+            wanted.add_metric([name], replay["sends"])
+            if replay["late_ms"] is not None:
+                late.add_metric([name], replay["late_ms"] / 1e3)
+            if replay["left_s"] is not None:
+                left.add_metric([name], replay["left_s"])
+    yield from (blocks, standing, missing, done, requests, wanted, late, left)

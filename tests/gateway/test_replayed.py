@@ -89,6 +89,14 @@ def test_each_candidate_gets_all_of_it_after_the_control_and_the_pairs_are_as_an
             async with shadow(tmp_path, told, recorded=replayable) as stage:
                 await over(stage)
                 assert status(stage)["replay"]["turns"] == status(stage)["turns"] == 8
+                done = status(stage)["replay"]
+                assert done["sent"] == done["sends"] == 2 * 40 and done["left_s"] == 0.0
+                assert done["late_ms"] >= 0.0
+                assert stage.books["replay"] == {"turns": 8, "of": 8}
+                halves = [one["experiments"][0]["slots"]["replay"] for one in stage.analysis.of("status")]
+                assert all(
+                    half["sent"] <= 80 and (half["left_s"] or 0.0) >= 0 for half in halves if half["turns"]
+                )
             everything = [f"request {n}" for n in range(10)]
             assert sorted(asked(one)) == sorted(asked(two)) == sorted(2 * everything)
             assert sorted(asked(control)) == sorted(4 * everything)
@@ -239,8 +247,8 @@ def test_speed_requests_and_seconds_say_how_much_of_it_and_slots_without_request
     ]
     assert [due.offset_ns for due in read(file).piece(1)] == [200_000_000]  # 2.0 s is in the slot from 1.8
     assert read(file, seconds=3).status()["requests"] == 3
-    assert read(file, requests=2).pieces == 1
-    assert read(file, speed=20.0).pieces == 1
+    assert read(file, requests=2).sizes == [2]
+    assert read(file, speed=20.0).sizes == [4]
 
 
 def test_turns_of_a_conversation_are_told_by_their_session(tmp_path: Path) -> None:

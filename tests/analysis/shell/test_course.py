@@ -154,3 +154,26 @@ def test_how_late_the_shadow_was_outlives_a_restart_and_what_says_nothing_of_it_
     assert second.ranking() == said
     assert {c["name"]: c["ok"] for c in said["checks"]}["harness"] is False
     second.close()
+
+
+def test_how_much_of_a_replay_is_done_is_logged_when_it_changes_and_is_known_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    course = _course(tmp_path)
+    for turns in (3, 3, 4):
+        course.books({"admitted": 1, "paired": 1, "dropped": {}, "replay": {"turns": turns, "of": 4}})
+    live = course.ranking()["replay"]
+    course.close()
+    told = [body for kind, body in LogReader(tmp_path / SPEC.name / "log.msgpack") if kind == "books"]
+    assert [body["replay"]["turns"] for body in told] == [3, 4]
+    again = _course(tmp_path)
+    assert again.ranking()["replay"] == live == {"turns": 4, "of": 4, "over": True}
+    again.close()
+
+
+@pytest.mark.parametrize("told", [{"turns": 1}, {"turns": "x", "of": 1}, 5])
+def test_a_word_on_a_replay_that_is_none_is_refused(tmp_path: Path, told: Any) -> None:
+    course = _course(tmp_path)
+    with pytest.raises(MalformedError):
+        course.books({"admitted": 1, "paired": 1, "dropped": {}, "replay": told})
+    course.close()

@@ -84,6 +84,7 @@ def test_that_no_hardware_was_found_is_said_beside_the_engines() -> None:
 @pytest.mark.parametrize("width", [1280, 800])
 def test_whose_turn_it_is_how_far_a_replay_is_and_who_did_not_come_are_shown(width: int) -> None:
     replay = {"turns": 36, "requests": 500, "pieces": 12, "left_out": {"failed": 7, "not_copyable": 0}}
+    replay |= {"sends": 1000, "sent": 250, "late_ms": 4.25, "left_s": 600.0}
     troubles = {"fp8-kv": "given up: it exited with status 2"}
 
     async def look(tab: Tab) -> None:
@@ -92,6 +93,7 @@ def test_whose_turn_it_is_how_far_a_replay_is_and_who_did_not_come_are_shown(wid
         for said in (
             "control has its turn; 12 blocks so far",
             "9 of 36 blocks",
+            "requests sent, the latest of this block 4.25 ms after its instant, about 10 min left.",
             "Left out of the recording: failed 7.",
             "given up: it exited with status 2",
             "one at a time, each for its slot",

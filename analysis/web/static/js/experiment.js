@@ -45,7 +45,7 @@ function head(spec, ranking) {
   if (ranking.summary) parts.push(h("p", { class: "summary" }, ranking.summary));
   parts.push(h("div", { class: "facts" },
     h("span", { class: "meter" }, at.label, h("progress", { max: 1, value: at.value.toFixed(3), "aria-label": at.label }), h("b", {}, at.tail)),
-    fact("pairs", count(ranking.pairs)), fact("windows", ranking.window_s ? `${count(ranking.windows)} × ${ranking.window_s.toFixed(1)} s` : "after calibration"),
+    fact("pairs", count(ranking.pairs)), ranking.mode && ranking.mode !== "live" ? fact("blocks", count(ranking.windows)) : fact("windows", ranking.window_s ? `${count(ranking.windows)} × ${ranking.window_s.toFixed(1)} s` : "after calibration"),
     fact("running", span(ranking.elapsed_s)), fact("α", ranking.alpha), fact("margin", `±${((ranking.margin ?? 0) * 100).toFixed(1)} %`), fact("epoch", ranking.epoch)));
   return parts;
 }
@@ -90,7 +90,7 @@ function books(ranking) {
 
 function arms(ranking) {
   const slo = [...ranking.candidates, ranking.control, ranking.production].some((arm) => typeof arm?.slo_met === "number");
-  const row = (arm, name, kind) => h("tr", { class: kind === "candidate" ? null : "reference" }, h("th", { scope: "row" }, name, kind === "production" ? h("div", { class: "ci" }, "observed only, not comparable") : null), h("td", { class: "r" }, count(arm?.n)), h("td", { class: "r" }, count(arm?.errors), Object.entries(arm?.faults ?? {}).map(([fault, n]) => h("div", { class: "ci" }, `${words(fault)} ${count(n)}`))),
+  const row = (arm, name, kind) => h("tr", { class: kind === "candidate" ? null : "reference" }, h("th", { scope: "row" }, name, kind === "production" ? h("div", { class: "ci" }, ranking.mode === "replay" ? "not asked: a recording is replayed" : "observed only, not comparable") : null), h("td", { class: "r" }, count(arm?.n)), h("td", { class: "r" }, count(arm?.errors), Object.entries(arm?.faults ?? {}).map(([fault, n]) => h("div", { class: "ci" }, `${words(fault)} ${count(n)}`))),
     slo ? h("td", { class: "r" }, typeof arm?.slo_met === "number" ? `${(arm.slo_met * 100).toFixed(1)} %` : "–") : null,
     ARM_METRICS.map(([key]) => h("td", { class: "r" }, ms(arm?.[key]?.p50), h("span", { class: "dim" }, ` / ${ms(arm?.[key]?.p95)}`))));
   return h("div", { class: "panel scroll" }, h("table", {},
@@ -99,8 +99,14 @@ function arms(ranking) {
     h("tbody", {}, ranking.candidates.map((c) => row(c, c.name, "candidate")), ranking.control ? row(ranking.control, ranking.control.name ?? "control", "control") : null, ranking.production ? row(ranking.production, "production", "production") : null)));
 }
 
+const WAITS = {
+  live: "A pair is one sampled request answered by control and every candidate. If this stays: is there traffic, is the sample rate above 0, and do control and candidates answer?",
+  switchback: "A pair is one sampled request answered by the control in its slot and by a candidate in the next. If this stays for two slots: is there traffic, is the sample rate above 0, and do arms come when it is their turn?",
+  replay: "A pair is one recorded request answered by the control in its slot and by a candidate in the next. If this stays for two slots: do arms come when it is their turn?",
+};
+
 function waiting(spec) {
-  return h("div", { class: "panel empty" }, h("h2", {}, "No pair has arrived yet"), h("p", {}, `Candidates: ${(spec.candidates ?? []).join(", ") || "none"}. A pair is one sampled request answered by control and every candidate. If this stays: is there traffic, is the sample rate above 0, and do control and candidates answer?`));
+  return h("div", { class: "panel empty" }, h("h2", {}, "No pair has arrived yet"), h("p", {}, `Candidates: ${(spec.candidates ?? []).join(", ") || "none"}. ${WAITS[spec.mode] ?? WAITS.live}`));
 }
 
 const FRAME = ["head", "turns", "launched", "table", "charts", "detail"];

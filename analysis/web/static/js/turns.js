@@ -1,7 +1,7 @@
 // Arms that take turns: which one stands, how far a replay is, and what did not come.
 
 import { h } from "./dom.js";
-import { count, words } from "./format.js";
+import { count, ms, span, words } from "./format.js";
 
 /** What the shadow process last told of an experiment's turns; null where its arms stand side by side. */
 export function turnsOf(status, experiment) {
@@ -21,6 +21,11 @@ function replayed(slots) {
     h("div", { class: "facts" }, h("span", { class: "meter" }, "Replayed",
       h("progress", { max: 1, value: (slots.turns / replay.turns).toFixed(3), "aria-label": "Replayed" }),
       h("b", {}, `${count(Math.min(slots.turns, replay.turns))} of ${count(replay.turns)} blocks`))),
+    h("p", { class: "note" }, [
+      `${count(replay.sent)} of ${count(replay.sends)} requests sent`,
+      replay.late_ms == null ? null : `the latest of this block ${ms(replay.late_ms)} ms after its instant`,
+      slots.over || replay.left_s == null ? null : `about ${span(replay.left_s)} left`,
+    ].filter(Boolean).join(", "), "."),
     left.length ? h("p", { class: "note" }, `Left out of the recording: ${left.map(([why, n]) => `${words(why)} ${count(n)}`).join(", ")}.`) : null,
   ];
 }
