@@ -256,6 +256,8 @@ class Course:
         if self.is_full:
             return
         body = {name: frame.get(name) for name in ("arm", "at_ns", "source", "gpus")}
+        if isinstance(body["at_ns"], int):
+            body["at_ns"] += self._shift_ns
         try:
             self._trial.gpus(body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

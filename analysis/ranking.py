@@ -37,7 +37,7 @@ class Trial:
 
     The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own
     instants. Calibration records that come after that, and live ones before, are counted and not used.
-    `watch` is told each pair that is judged and the number of its window.
+    `watch` is told each pair that is judged and the number of its window, `watch_gpus` each reading of GPUs.
     """
 
     def __init__(
@@ -46,10 +46,12 @@ class Trial:
         epoch: int = 0,
         *,
         watch: Callable[[PairRecord, int], None] | None = None,
+        watch_gpus: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.spec = spec
         self.epoch = epoch
         self._watch = watch
+        self._watch_gpus = watch_gpus
         # Every look at every candidate counts, so each gets its share of the chance to be wrong.
         self._alpha = spec.alpha / max(1, len(spec.candidates))
         self._margin = log_margin(spec.margin)
@@ -204,6 +206,8 @@ class Trial:
     def gpus(self, body: Mapping[str, Any]) -> None:
         """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
         self._hardware.add(body)
+        if self._watch_gpus is not None:
+            self._watch_gpus(body)
 
     def late(self, body: Mapping[str, Any]) -> None:
         """Takes how late the shadow process was; KeyError, TypeError or ValueError when it is not that."""

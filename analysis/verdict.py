@@ -1,5 +1,6 @@
 """Is a candidate faster, does it answer otherwise, and how sure is that?  Labels from window means."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, inf, log1p
 from typing import Literal
@@ -54,6 +55,15 @@ def interval(means: NDArray[np.float64], alpha: float, prior: float = 0.0) -> In
     mean = float(np.sum(means)) / units
     sd = long_run_sd(means, prior)
     return Interval(mean, asymptotic_radius(sd, units, alpha), units, sd)
+
+
+def share_interval(counts: Sequence[tuple[int, int]], alpha: float) -> Interval | None:
+    """The share of answers that are amiss, by window (amiss, answers); None below two windows."""
+    if not counts:
+        return None
+    # One imagined answer amiss in one window: units that never differ have no variance and prove no zero.
+    prior = (len(counts) / sum(answers for _, answers in counts)) ** 2
+    return interval(np.array([amiss / answers for amiss, answers in counts]), alpha, prior)
 
 
 def judge(found: Interval | None, margin: float) -> Label:

@@ -35,8 +35,13 @@ BOUNDS = {
 }
 
 
-def explain(error: ValidationError, document: Document, raw: Mapping[str, Any]) -> Iterator[Complaint]:
-    """The complaints behind `error`.  Only `raw`, what was written before variables were put in, is shown."""
+def explain(
+    error: ValidationError, document: Document, raw: Mapping[str, Any], root: type[BaseModel] = Config
+) -> Iterator[Complaint]:
+    """The complaints behind `error`, of settings that `root` describes.
+
+    Only `raw`, what was written before variables were put in, is shown.
+    """
     details = error.errors(include_url=False, include_input=False)
     for detail in details:
         path = detail["loc"]
@@ -47,7 +52,7 @@ def explain(error: ValidationError, document: Document, raw: Mapping[str, Any]) 
                 reached, _ = _written(complaint.path, raw)
                 yield _placed(reached, complaint.expected, complaint.found, complaint.hint, document)
         else:
-            yield _single(detail, document, raw)
+            yield _single(detail, document, raw, root)
 
 
 def keys(kind: Any) -> dict[str, Any]:
@@ -66,9 +71,9 @@ def nested(kind: Any) -> type[BaseModel] | None:
     return next((found for part in get_args(kind) if (found := nested(part)) is not None), None)
 
 
-def model_at(path: Path) -> type[BaseModel] | None:
+def model_at(path: Path, root: type[BaseModel] = Config) -> type[BaseModel] | None:
     """The part of the schema that describes the mapping at `path`."""
-    model: type[BaseModel] | None = Config
+    model: type[BaseModel] | None = root
     for step in path:
         if isinstance(step, str) and model is not None:
             model = nested(keys(model).get(step))
@@ -90,18 +95,20 @@ def unknown_key(key: str, valid: list[str]) -> tuple[str, str | None]:
     return one_of(valid) if valid else "no settings", nearest(key, valid)
 
 
-def _single(detail: ErrorDetails, document: Document, raw: Mapping[str, Any]) -> Complaint:
+def _single(
+    detail: ErrorDetails, document: Document, raw: Mapping[str, Any], root: type[BaseModel]
+) -> Complaint:
     path: Path = detail["loc"]
     kind = detail["type"]
     if kind == "extra_forbidden":
-        valid = list(keys(model_at(path[:-1])))
+        valid = list(keys(model_at(path[:-1], root)))
         expected, hint = unknown_key(str(path[-1]), valid)
-        elsewhere = list(places(str(path[-1])))
+        elsewhere = list(places(str(path[-1]), root))
         if hint is None and elsewhere:
             hint = f"it is a setting of {one_of(elsewhere)}"
         return _placed(path, expected, f"the unknown key {shown(path[-1])}", hint, document)
     if kind == "missing":
-        return _placed(path, _missing(path), "nothing", None, document)
+        return _placed(path, _missing(path, root), "nothing", None, document)
     reached, written = _written(path, raw)
     found = "a value that is not shown" if SECRETS.intersection(path) else shown(written)
     hint = None
@@ -110,13 +117,13 @@ def _single(detail: ErrorDetails, document: Document, raw: Mapping[str, Any]) ->
         expected = f"one of {expected}" if ", " in expected else expected
         hint = nearest(str(written), expected.removeprefix("one of ").split(", "))
     else:
-        expected = _expected(detail, path)
+        expected = _expected(detail, path, root)
         if kind == "string_type" and isinstance(written, (int, float)):
             hint = "write it in quotes"
     return _placed(reached, expected, found, hint, document)
 
 
-def _expected(detail: ErrorDetails, path: Path) -> str:
+def _expected(detail: ErrorDetails, path: Path, root: type[BaseModel]) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "expected":
         return str(context["expected"])
@@ -130,12 +137,12 @@ def _expected(detail: ErrorDetails, path: Path) -> str:
     if kind == "too_short":
         return f"at least {context['min_length']} of them"
     if kind in {"model_type", "model_attributes_type"}:
-        return f"a mapping with {', '.join(keys(model_at(path)))}"
+        return f"a mapping with {', '.join(keys(model_at(path, root)))}"
     return PLAIN.get(kind) or detail["msg"].removeprefix("Input should be ")
 
 
-def _missing(path: Path) -> str:
-    model = model_at(path[:-1])
+def _missing(path: Path, root: type[BaseModel]) -> str:
+    model = model_at(path[:-1], root)
     field = model.model_fields.get(str(path[-1])) if model is not None else None
     meaning = field.description if field is not None else None
     return f"a value ({meaning[0].lower()}{meaning[1:].rstrip('.')})" if meaning else "a value"

@@ -51,6 +51,7 @@ windows.
 
   shadowlane rank fp8-kv --weight ttft=1 --weight tpot=2 --html decision.html
   shadowlane rank fp8-kv --fail-if 'ttft_p99>+5%' --fail-if 'errors>1%' --markdown >> "$GITHUB_STEP_SUMMARY"
+  shadowlane rank fp8-kv --prices prices.yaml --slo ttft=450,tpot=40      (what a token costs at the SLO)
 
 A condition is a measure, < or >, and a bound; CANDIDATE: before it means one candidate alone.  Of a latency
 (ttft, itl, tpot, e2e: the geometric mean; ttft_p99: a percentile) the change against the control, +5%, or
@@ -234,6 +235,8 @@ def _rank(command: argparse.ArgumentParser) -> None:
     )
     add("--accept-outputs", action="store_true", help="its answers may differ from the control's")
     add("--unknown-passes", action="store_true", help="exit with 0, not 4, where a condition is unknown")
+    add("--prices", metavar="FILE", help="what GPUs or arms cost an hour, so that tokens have a price")
+    add("--slo", metavar="SLO", help="judge by ttft=MS,tpot=MS, or a limit of MLPerf's, such as llama2-70b")
     forms = command.add_mutually_exclusive_group()
     forms.add_argument("--json", dest="form", action="store_const", const="json", help="print JSON")
     forms.add_argument(

@@ -7,6 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.cost.axes import Axis, axes
+from analysis.cost.figures import Recorded
+from analysis.cost.section import section
 from analysis.decision.conditions import Condition
 from analysis.decision.evidence import Evidence
 from analysis.decision.front import effects_of, front
@@ -34,8 +37,12 @@ class Wishes:
     conditions: tuple[Condition, ...] = ()
 
 
-def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
+def decide(
+    trial: Trial, evidence: Evidence, wishes: Wishes, recorded: Recorded | None = None
+) -> dict[str, Any]:
     """The decision, JSON-able; ConditionError where a condition names a candidate that there is not.
+
+    `recorded`: what is known of the arms' cost, which makes further axes of the front.
 
     `answer`: WINNER, with its estimate on windows that did not choose it; NO DIFFERENCE, where every
     candidate that passes is shown to be no better than the control by more than the margin; NONE PASSES the
@@ -54,6 +61,8 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     kept = [name for name in names if name not in out]
     effects = _effects(windows, names, objectives)
     scores = {name: weighted(effects[name], np.array(list(weights.values()))) for name in kept}
+    numbers = [] if windows is None else windows.numbers()
+    more = [] if recorded is None else axes(recorded, names, numbers)
     choice = choose(scores, alpha, margin) if kept else None
     answer = _answer(kept, choice, passing, no_difference(scores, alpha, margin))
     conditions = [one for c in wishes.conditions for one in judged(c, ranking, evidence, alpha)]
@@ -62,17 +71,33 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         "weights": weights,
         "gates": {name: [gate.show() for gate in passing[name]] for name in names},
         "passes": kept,
-        "front": front(
-            {name: effects[name] for name in ("control", *kept)}, len(objectives), trial.spec.alpha, margin
-        ).show(),
+        "front": _front(effects, ("control", *kept), more, trial.spec.alpha, margin),
         "scores": {name: _shown(score, alpha) for name, score in scores.items()},
         "winner": None if choice is None else _winner(choice, effects, scores, objectives, trial.spec.alpha),
         "conditions": [one.show() for one in conditions],
+        "cost": None if recorded is None else section(recorded, trial.spec, more),
         "ranking": ranking,
     }
     if choice is not None:
         found["winner"]["as_good"] = not_told_apart(scores, choice.winner, alpha)
     return {**found, "headline": headline(found)}
+
+
+def _front(
+    effects: Mapping[str, NDArray[np.float64]],
+    names: Sequence[str],
+    more: Sequence[Axis],
+    alpha: float,
+    margin: float,
+) -> dict[str, Any]:
+    """Over the objectives, and cost and energy where they are known of all arms."""
+    known = [axis for axis in more if axis.withheld is None]
+    wide = {
+        name: np.column_stack([effects[name], *(axis.of(name, len(effects[name])) for axis in known)])
+        for name in names
+    }
+    objectives = wide["control"].shape[1]
+    return {**front(wide, objectives, alpha, margin).show(), "axes": [axis.name for axis in known]}
 
 
 def _usual(ranking: Json) -> dict[Latency, float]:

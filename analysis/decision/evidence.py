@@ -13,7 +13,7 @@ from analysis.measure import AnswerMeasure, Latency, PairRecord
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.windows import FEWEST_PAIRS
-from analysis.verdict import Interval, interval
+from analysis.verdict import Interval, share_interval
 
 
 @dataclass(slots=True)
@@ -105,8 +105,4 @@ def _keep(column: _Column, latency: Latency, window: int, ours: AnswerMeasure, t
 
 def _share(windows: dict[int, _Counts], alpha: float) -> Interval | None:
     units = [counts for _, counts in sorted(windows.items()) if counts.answers >= FEWEST_PAIRS]
-    if not units:
-        return None
-    # One imagined answer amiss in one window: units that never differ have no variance and prove no zero.
-    prior = (len(units) / sum(counts.answers for counts in units)) ** 2
-    return interval(np.array([counts.amiss / counts.answers for counts in units]), alpha, prior)
+    return share_interval([(counts.amiss, counts.answers) for counts in units], alpha)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from analysis.cost.rows import heads, notes, rows, slo_words, summary
 from analysis.decision.text import in_order, interval_of, is_winner, state_of
 from analysis.report_lines import change
 
@@ -35,6 +36,8 @@ def render_markdown(found: Json) -> str:
             for one in found["conditions"]
         ]
         parts += ["", *_table(["Fail if", "Candidate", "Answer", "Found"], rows)]
+    if found["cost"] is not None:
+        parts += ["", *_cost(found["cost"])]
     weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
     parts += [
         "",
@@ -43,6 +46,15 @@ def render_markdown(found: Json) -> str:
         " better.</sub>",
     ]
     return "\n".join(parts) + "\n"
+
+
+def _cost(cost: Json) -> list[str]:
+    parts = [f"**Cost** at the SLO: {_cell(slo_words(cost))}.", ""]
+    parts += [f"- {_cell(line)}" for line in summary(cost)]
+    cells = [[_cell(one) for one in row] for row in rows(cost)]
+    parts += ["", *_table([_cell(one) for one in heads(cost)], cells)]
+    whys = [f"- withheld or in doubt: {_cell(note)}" for note in notes(cost)]
+    return [*parts, "", *whys] if whys else parts
 
 
 def _row(found: Json, candidate: Json, objectives: Sequence[str]) -> list[str]:

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from analysis.decision.plot import plot
+from analysis.cost.page import cost_html
+from analysis.decision.plot import plots
+from analysis.decision.radar import radar
 from analysis.decision.text import in_order, interval_of, is_winner
 from analysis.report_lines import change
 from analysis.report_page import document
@@ -23,7 +25,9 @@ def render_html(found: Json) -> str:
         f"<p class=lead>{escape(found['headline'])}</p>",
         _facts(ranking),
         _candidates(found),
-        plot(found),
+        plots(found),
+        radar(found),
+        cost_html(found["cost"]),
         _fresh(found),
         _gates(found),
         _conditions(found),

@@ -5,24 +5,25 @@ from html import escape
 from math import exp, log
 from typing import Any
 
+from analysis.decision.radar import axes_of
 from analysis.report_lines import change
 
 Json = Mapping[str, Any]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 730, 14, 300
 
 
-def plot(found: Json) -> str:
-    """The first two objectives, each arm a point with both intervals; "" where there are not two."""
-    objectives = list(found["weights"])[:2]
-    if len(objectives) < 2:
-        return ""
-    arms = [
-        (c["name"], [c["verdicts"][key] for key in objectives])
-        for c in sorted(found["ranking"]["candidates"], key=lambda c: str(c["name"]))
-    ]
-    arms = [(name, said) for name, said in arms if all(one["ratio"] for one in said)]
-    if not arms:
-        return ""
+def plots(found: Json) -> str:
+    """The first two objectives, and cost and energy, where they are known, over the first."""
+    axes = axes_of(found)
+    first, *rest = (key.upper() for key in found["weights"])
+    others = [*rest[:1], *(name for name in ("cost", "energy") if name in axes)]
+    return "".join(_plot(found, axes, (first, other)) for other in others if {first, other} <= axes.keys())
+
+
+def _plot(found: Json, axes: Mapping[str, Mapping[str, Json]], objectives: tuple[str, str]) -> str:
+    """Two measures, each arm a point with both intervals."""
+    names = sorted(str(c["name"]) for c in found["ranking"]["candidates"])
+    arms = [(name, [axes[key][name] for key in objectives]) for name in names]
     reach = max(
         2.0 * log(1.0 + found["ranking"]["margin"]),
         *(abs(log(end)) for _, said in arms for one in said for end in _ends(one)),
@@ -33,7 +34,7 @@ def plot(found: Json) -> str:
     margin = log(1.0 + found["ranking"]["margin"])
     left, right = _x(-margin, reach), _x(margin, reach)
     top, bottom = _y(margin, reach), _y(-margin, reach)
-    across, up = (name.upper() for name in objectives)
+    across, up = objectives
     return (
         f"<figure><figcaption>{across} and {up} against the control: left and down is better</figcaption>"
         f"<ul class=legend>{keys}</ul>"
@@ -45,7 +46,7 @@ def plot(found: Json) -> str:
         f"<text x={_LEFT} y={_BOTTOM + 22}>{across} {change(exp(-reach))}</text>"
         f"<text x={_RIGHT} y={_BOTTOM + 22} text-anchor=end>{across} {change(exp(reach))}</text>"
         f"<text x={_LEFT - 6} y={_BOTTOM} text-anchor=end>{change(exp(-reach))}</text>"
-        f"<text x={_LEFT - 6} y={_TOP + 8} text-anchor=end>{up} {change(exp(reach))}</text></svg></figure>"
+        f"<text x=2 y={_TOP + 8}>{up} {change(exp(reach))}</text></svg></figure>"
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from analysis.cost.rows import heads, notes, rows, slo_words, summary
 from analysis.report_lines import change, columns
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -62,7 +63,16 @@ def render_text(found: Json) -> str:
     lines.append(f"score: {weights}; the weighted mean of the changes in the geometric mean")
     if found["conditions"]:
         lines += ["", *columns(_conditions(found))]
+    if found["cost"] is not None:
+        lines += ["", *_cost(found["cost"])]
     return "\n".join(lines) + "\n"
+
+
+def _cost(cost: Json) -> Iterator[str]:
+    yield f"cost at the SLO: {slo_words(cost)}"
+    yield from summary(cost)
+    yield from columns([heads(cost), *rows(cost)])
+    yield from (f"withheld or in doubt: {note}" for note in notes(cost))
 
 
 def _rows(found: Json, objectives: Sequence[str]) -> list[list[str]]:
@@ -121,7 +131,8 @@ def _gates(found: Json) -> Iterator[str]:
 
 def _front(found: Json) -> Iterator[str]:
     front = found["front"]
-    yield f"nothing beats, with certainty: {', '.join(front['on']) or 'none'}"
+    more = f" (cost among the measures: {', '.join(front['axes'])})" if front["axes"] else ""
+    yield f"nothing beats, with certainty: {', '.join(front['on']) or 'none'}{more}"
     for name, others in front["beaten_by"].items():
         yield f"{name} is beaten by {', '.join(others)}"
 

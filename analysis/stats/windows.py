@@ -156,6 +156,12 @@ class Windows:
                 column[:] = np.where(np.array(known.counts)[kept] > 0, known.means()[kept], np.nan)
         return np.column_stack(columns) if columns else np.empty((int(kept.sum()), 0))
 
+    def numbers(self) -> list[int]:
+        """The numbers of the closed windows that have enough pairs, by time: of the rows of `table`."""
+        kept = np.array(self._pairs) >= FEWEST_PAIRS
+        found: list[int] = np.array(self._keys)[kept].tolist()
+        return found
+
     def course(self, name: str, last: int) -> list[tuple[int, float]]:
         """(end of window in ns, mean) of the last few of them."""
         keys, means = self._select(name)

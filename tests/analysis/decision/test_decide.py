@@ -196,4 +196,4 @@ def test_every_form_says_the_same_and_none_lets_a_name_become_markup() -> None:
     rows = [line for line in markdown.splitlines() if "vs control" in line or "(wins)" in line]
     assert len({line.count("|") - line.count("\\|") for line in rows}) == 1 and len(rows) == 2
     assert "<script" not in page and "<b>|q" not in page and "&lt;b&gt;|q*" in page
-    assert "http://" not in page and "https://" not in page and page.count("<circle") == 3
+    assert "http://" not in page and "https://" not in page and page.count("<circle class='f") == 3

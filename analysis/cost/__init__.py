@@ -1,0 +1,1 @@
+"""What does each arm cost?  Money, GPU time and energy for each token, from what was recorded."""

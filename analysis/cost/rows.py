@@ -1,0 +1,129 @@
+"""How do figures of cost read?  Heads, rows and notes in plain words, which every form writes its own way."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = Mapping[str, Any]
+_SLO = {"meets": "meets", "misses": "misses", "unknown": "not certain", None: ""}
+
+
+def heads(cost: Json) -> list[str]:
+    """Of the columns of `rows`."""
+    money = cost["currency"] or "price"
+    return [
+        "arm",
+        "GPUs",
+        f"{money}/h",
+        "load",
+        "requests/s",
+        "within SLO",
+        *(f"{money}/M {kind}" for kind in ("input", "output", "total")),
+        "tokens/GPU·s",
+        "J/token",
+    ]
+
+
+def rows(cost: Json) -> list[list[str]]:
+    """A row for each arm and load, lightest first; * marks the load at which its cost at the SLO is told."""
+    found = []
+    for arm, said in cost["arms"].items():
+        count = said["gpus"]["count"]
+        begin = [arm, "–" if count is None else str(count), short(said["per_hour"]["value"])]
+        for at, level in enumerate(said["curve"]):
+            mark = "*" if at == said["at_slo"] else ""
+            found.append([*begin, f"{level['multiplier']:g}x{mark}", *_level(level)])
+        if not said["curve"]:
+            found.append([*begin, *["–"] * 8])
+    return found
+
+
+def _level(level: Json) -> list[str]:
+    slo: Json = level["slo"]
+    share = "–" if slo["value"] is None else f"{slo['value']:.1%} {_SLO[slo['state']]}".strip()
+    energy = cell(level["joules_per_token"]["total"])
+    doubt = "" if level["energy"]["valid"] or energy == "–" else " (invalid)"
+    return [
+        f"{level['requests_per_s']:.3g}",
+        share,
+        *(cell(level["per_million"][kind]) for kind in ("input", "output", "total")),
+        cell(level["tokens_per_gpu_s"]["total"]),
+        f"{energy}{doubt}",
+    ]
+
+
+def cell(said: Json) -> str:
+    """A figure with its interval; – where it is withheld."""
+    if said["value"] is None:
+        return "–"
+    if said["lower"] is None:
+        return short(said["value"])
+    return f"{short(said['value'])} ({short(said['lower'])} … {short(said['upper'])})"
+
+
+def short(value: float | None) -> str:
+    """Three digits; – when unknown."""
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if abs(value) >= 1000.0 else f"{value:.3g}"
+
+
+def summary(cost: Json) -> list[str]:
+    """What each arm costs at the SLO, in a sentence."""
+    found = []
+    for arm, said in cost["arms"].items():
+        load: Json = said["max_load"]
+        if load["withheld"] is not None:
+            found.append(f"{arm}: no cost at the SLO: {load['withheld']}")
+            continue
+        level = said["curve"][said["at_slo"]]
+        more = "" if load["below"] is None else f", not {load['below']:.3g}"
+        bears = f"{arm} bears at least {load['at_least']:.3g} requests/s within the SLO{more}"
+        total = level["per_million"]["total"]
+        if total["value"] is None:
+            found.append(f"{bears}; what that costs is withheld: {total['withheld']}")
+        else:
+            bound = "at most " if load["bound"] == "at most" else "about "
+            found.append(
+                f"{bears}: {bound}{short(total['value'])} {cost['currency']} per million tokens, input and"
+                " output together"
+            )
+    return found
+
+
+def slo_words(cost: Json) -> str:
+    """The SLO that figures are for."""
+    slo: Json = cost["slo"]
+    bounds = [f"{name} ≤ {slo[key]:g} ms" for name, key in _BOUNDS if slo[key] is not None]
+    if not bounds:
+        return "no SLO is set"
+    return f"{' and '.join(bounds)} for {slo['target']:.0%} of answers"
+
+
+_BOUNDS = (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
+
+
+def notes(cost: Json) -> list[str]:
+    """Why figures are withheld or in doubt, each reason once."""
+    found: dict[str, None] = {}
+    for arm, said in cost["arms"].items():
+        for what, why in _reasons(said):
+            found[f"{arm}, {what}: {why}"] = None
+    for axis in cost["axes"]:
+        if axis["withheld"] is not None:
+            found[f"{axis['name']} is no axis of the front: {axis['withheld']}"] = None
+    return list(found)
+
+
+def _reasons(said: Json) -> list[tuple[str, str]]:
+    reasons = [("GPUs", said["gpus"]["withheld"]), ("price", said["per_hour"]["withheld"])]
+    if not said["curve"]:
+        reasons.append(("all figures", "no judged pairs cover two whole windows yet: wait for more traffic"))
+    for level in said["curve"]:
+        reasons += [
+            (f"{key.replace('_', ' ')} at {level['multiplier']:g}x", level[key]["total"]["withheld"])
+            for key in ("tokens_per_gpu_s", "per_million", "joules_per_token")
+            if level[key]["total"]["withheld"] not in {said["gpus"]["withheld"], said["per_hour"]["withheld"]}
+        ]
+        if level["joules_per_token"]["total"]["value"] is not None:
+            reasons.append((f"energy at {level['multiplier']:g}x", level["energy"]["why"]))
+    return [(what, why) for what, why in reasons if why is not None]

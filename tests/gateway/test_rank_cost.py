@@ -1,0 +1,115 @@
+"""`shadowlane rank` says what arms cost: from a log as it is written, in every form."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace as changed
+
+from analysis.measure import PairRecord
+from analysis.store import NAME, Header, LogWriter
+from gateway.cli import main
+from tests.analysis.cost.recordings import S, gpu
+from tests.analysis.trials import CALIBRATION, SPEC, records
+
+EVIL = "<b>|q*"
+WATTS = {"control": 500.0, EVIL: 450.0, "same": 500.0, "slow": 600.0}
+BEGIN_NS = 10**12
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three candidates at ten requests a second, each on a GPU that is read every second."""
+    folder = tmp_path_factory.mktemp("cost") / "trial"
+    spec = replace(SPEC, candidates=(EVIL, "same", "slow"))
+    writer = LogWriter(folder / NAME, Header(1, spec))
+    writer.open()
+    second = 0
+    for record in records(1500):
+        while BEGIN_NS + second * S <= record.at_ns:
+            for arm, watts in WATTS.items():
+                told = [gpu(second, watts, 1000 + watts * second, f"GPU-{arm}")]
+                body = {"arm": arm, "at_ns": BEGIN_NS + second * S, "source": "nvml", "gpus": told}
+                writer.append("gpu", body)
+            second += 1
+        writer.append("pair", _renamed(record))
+    writer.close()
+    return folder
+
+
+def _renamed(record: PairRecord) -> PairRecord:
+    answers = tuple(changed(a, arm=EVIL) if a.arm == "quick" else a for a in record.answers)
+    outputs = {EVIL if arm == "quick" else arm: scores for arm, scores in record.outputs.items()}
+    return changed(record, answers=answers, outputs=outputs)
+
+
+@pytest.fixture
+def prices(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.yaml"
+    path.write_text("gpus: {H200: 3.6}\narms: [{name: slow, per_hour: 1.8}]\n")
+    return path
+
+
+def said(capsys: pytest.CaptureFixture[str], *flags: object) -> tuple[int, str]:
+    status = main(["rank", *map(str, flags)])
+    return status, capsys.readouterr().out
+
+
+def test_every_form_tells_what_a_token_costs_at_the_slo(
+    log: Path, prices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (log, "--prices", prices, "--slo", "ttft=350,tpot=35", "--html", tmp_path / "page.html")
+    status, out = said(capsys, *flags, "--json")
+    found = json.loads(out)
+    cost = found["cost"]
+    same = cost["arms"]["same"]
+    per_s = same["curve"][0]["requests_per_s"] * 130
+    assert status == 0 and cost["schema"] == 1 and same["at_slo"] == 0
+    assert same["curve"][0]["per_million"]["total"]["value"] == pytest.approx(1000.0 / per_s)
+    assert same["curve"][0]["joules_per_token"]["total"]["value"] == pytest.approx(500.0 / per_s, rel=1e-3)
+    assert found["front"]["axes"] == ["cost", "energy"]
+    # The slow arm is half as dear, so nothing beats it with certainty; without prices the quick one does.
+    assert found["front"]["on"] == [EVIL, "slow"]
+    assert json.loads(said(capsys, log, "--json")[1])["front"]["beaten_by"].keys() >= {
+        "control",
+        "same",
+        "slow",
+    }
+    _, text = said(capsys, *flags)
+    assert "cost at the SLO: TTFT ≤ 350 ms and TPOT ≤ 35 ms for 99% of answers" in text
+    assert "same bears at least 10 requests/s within the SLO: at most 0.769 USD per million tokens" in text
+    _, markdown = said(capsys, *flags, "--markdown")
+    assert "**Cost** at the SLO" in markdown and "<b>" not in markdown
+    page = (tmp_path / "page.html").read_text()
+    assert "<h2>Cost</h2>" in page and "<polygon" in page and "<b>|q" not in page and "<script" not in page
+    assert "http://" not in page and "https://" not in page
+
+
+def test_without_prices_or_slo_the_figures_are_withheld_and_it_is_said_how_to_get_them(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, text = said(capsys, log)
+    assert "control, price: no prices are known: give a price file with --prices" in text
+    assert "control: no cost at the SLO: no SLO is set: set experiments[].slo, or give --slo" in text
+    assert "nothing beats, with certainty" in text and "cost is no axis of the front" in text
+
+
+@pytest.mark.parametrize(
+    ("flags", "why"),
+    [
+        (("--slo", "llama"), "llama2-70b"),
+        (("--prices", "/nowhere/prices.yaml"), "found no such file"),
+    ],
+)
+def test_a_flag_that_is_wrong_ends_with_2_and_says_what_would_do(
+    log: Path, flags: tuple[str, str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rank", str(log), *flags]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_the_calibration_is_no_part_of_any_figure(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(said(capsys, log, "--json")[1])
+    seconds = found["cost"]["arms"]["control"]["curve"][0]["seconds"]
+    assert seconds <= 150.0 and CALIBRATION == 201
