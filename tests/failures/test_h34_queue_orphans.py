@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.failures.processes import Whole, engine_that, serving
+from tests.failures.support import at_once
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, event, post, until
 from tests.support_shared import run
 
@@ -50,6 +51,16 @@ def asked(whole: Whole, who: str, *extra: str) -> "asyncio.Task[int]":
     return asyncio.get_running_loop().create_task(one())
 
 
+async def until_waiting(whole: Whole, many: int) -> None:
+    """Until so many requests wait for their turn."""
+    async with asyncio.timeout(30):
+        while True:
+            told = [line for line in await whole.metrics() if line.startswith("shadowlane_waiting{")]
+            if sum(float(line.rpartition(" ")[2]) for line in told) == many:
+                return
+            await asyncio.sleep(0.05)
+
+
 def test_h34_queue_orphans_clients_that_leave_the_queue_never_reach_an_engine(tmp_path: Path) -> None:
     async def test() -> None:
         one = OneAtATime()
@@ -65,13 +76,13 @@ def test_h34_queue_orphans_clients_that_leave_the_queue_never_reach_an_engine(tm
                     _, writer = await asyncio.open_connection("127.0.0.1", whole.port)
                     writers.append(writer)
                     writer.write(request(f"leaves {n}"))
-                await asyncio.sleep(0.5)  # they wait
-                assert one.order == ["first"]
                 last = asked(whole, "last")
+                await until_waiting(whole, 6)
+                assert one.order == ["first"]
             finally:
                 for writer in writers:
                     writer.close()
-            await asyncio.sleep(0.5)
+            await until_waiting(whole, 1)
             one.turns.release()
             one.turns.release()
             assert [await first, await last] == [200, 200]
@@ -96,8 +107,7 @@ def test_h34_queue_orphans_one_of_low_priority_runs_under_a_steady_load_of_other
                     assert (await ask(whole.port, request(f"normal {n}"), 60)).status == 200
 
             loads = [asyncio.get_running_loop().create_task(again_and_again(n)) for n in range(10)]
-            await until(lambda: len(one.order) >= 1)
-            await asyncio.sleep(0.3)
+            await until_waiting(whole, 9)
             low = asked(whole, "low", "x-shadowlane-priority: low")
             try:
                 async with asyncio.timeout(30):
@@ -119,7 +129,7 @@ def test_h34_queue_orphans_one_of_low_priority_runs_under_a_steady_load_of_other
 def test_h34_queue_orphans_a_full_queue_and_a_long_wait_are_told_at_once_and_in_words(tmp_path: Path) -> None:
     async def test() -> None:
         one = OneAtATime()
-        limits = {"queue_entries": 3, "queue_wait_s": 2}
+        limits = {"queue_entries": 3, "queue_wait_s": 5}
         async with (
             engine_that(one.script) as engine,
             serving(tmp_path, "--config", config(tmp_path, engine, **limits)) as whole,
@@ -127,11 +137,11 @@ def test_h34_queue_orphans_a_full_queue_and_a_long_wait_are_told_at_once_and_in_
             first = asked(whole, "first")
             await until(lambda: one.order == ["first"])
             waiting = [asked(whole, f"waits {n}") for n in range(3)]
-            await asyncio.sleep(0.5)
-            for n in range(5):
-                got = await ask(whole.port, request(f"too many {n}"), 1.5)
+            await until_waiting(whole, 3)
+            for got in await at_once(ask(whole.port, request(f"too many {n}")) for n in range(5)):
                 assert got.status == 503 and int(got.header("retry-after")[0]) >= 1
-                assert "queue" in json.loads(got.text)["error"]["message"]
+                assert "its queue of 3 requests is full" in json.loads(got.text)["error"]["message"]
+            assert not any(task.done() for task in waiting)
             assert {await task for task in waiting} == {503}  # waited for long enough
             one.turns.release()
             assert await first == 200

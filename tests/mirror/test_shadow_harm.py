@@ -183,8 +183,10 @@ def test_a_phase_frame_that_makes_no_sense_costs_a_reconnect_and_nothing_else(tm
 
 def test_a_stop_waits_for_answers_under_way_and_drops_what_does_not_end(tmp_path: Path) -> None:
     async def run() -> None:
+        go_on = asyncio.Event()
+
         async def slow(request: scripted.Request, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(0.3)
+            await go_on.wait()
             await tokens(request, writer)
 
         async with engine(slow) as control:
@@ -192,9 +194,12 @@ def test_a_stop_waits_for_answers_under_way_and_drops_what_does_not_end(tmp_path
                 _, lane = await stage.worker()
                 lane.write(copy_frame("a", 8) + served_frame("a"))
                 await until(lambda: bool(control.requests))
+                comparison = stage.serving.comparisons["fp8-kv"]
                 stage.stop.set()
-                await asyncio.sleep(0.05)
+                await until(lambda: comparison._stopping)
                 lane.write(copy_frame("late", 10))
+                await until(lambda: comparison.joiner.books()["dropped"] == {"stopped": 1})
+                go_on.set()
                 await until(lambda: bool(stage.analysis.of("pair")))
                 lane.close()
             assert stage.books["paired"] == 1 and stage.books["dropped"] == {"stopped": 1}
