@@ -86,7 +86,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
     from mirror.readiness import Readiness
     from mirror.shadow import serve_shadow
 
-    async def serve(stop: asyncio.Event, _log: Any, line: Line) -> None:
+    async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         readiness = Readiness()
         line.hears("ready", readiness.told)
         await serve_shadow(
@@ -96,7 +96,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
             readiness=readiness,
             switched=_switched(line),
             brakes=ShadowBrakes(_tripped(line)),
-            recorded=_recorded,
+            recorded=_recorded(log),
             call=_call(line),
         )
 
@@ -175,11 +175,23 @@ def run_launch(spec_json: bytes, setting: Setting) -> int:
     return _live("launch", serve, setting)
 
 
-def _recorded(experiment: "MirrorExperiment") -> "Recorded":
-    """Read what an experiment replays: not loaded where none does."""
-    from gateway.replayed import replayable
+def _recorded(log: Any) -> Callable[["MirrorExperiment"], "Recorded"]:
+    """Read what an experiment replays: not loaded where none does.  Why it cannot be is told once."""
+    told: dict[str, str] = {}
 
-    return replayable(experiment)
+    def read(experiment: "MirrorExperiment") -> "Recorded":
+        from gateway.replayed import replayable
+
+        try:
+            return replayable(experiment)
+        except (ValueError, OSError) as error:
+            why = str(error)
+            if told.get(experiment.name) != why:
+                told[experiment.name] = why
+                log.warning("nothing is replayed", experiment=experiment.name, why=why)
+            raise
+
+    return read
 
 
 def _switched(line: Line) -> Switched:

@@ -33,6 +33,11 @@ _ASK_S: Final = 60.0
 _ANSWERED_IN_TOKENS: Final = frozenset(
     {CHAT, "/chat/completions", "/v1/completions", "/completions", "/v1/messages", "/v1/responses"}
 )
+_REASONS: Final = {
+    "failed": "failed when recorded:",
+    "not_copyable": "of a path that is never copied:",
+    "too_long": "with a prompt too long to make up:",
+}
 _HEADERS: Final = [(b"content-type", b"application/json")]
 
 
@@ -49,7 +54,7 @@ class Replayable:
         listed = [ask for ask in at_speed(asks(kept, block_tokens), self._spec.speed) if self._is_wanted(ask)]
         self._asks = listed if self._spec.requests is None else listed[: self._spec.requests]
         if not self._asks:
-            raise ValueError(f"{', '.join(self._spec.files)}: no request that could be replayed")
+            raise ValueError(f"{', '.join(self._spec.files)}: no request that could be replayed{self._why()}")
         self._slot_s = experiment.slots.seconds
         slots = groupby(range(len(self._asks)), key=lambda at: int(self._asks[at].at_s // self._slot_s))
         self._pieces = [(slot, list(places)) for slot, places in slots]
@@ -84,6 +89,13 @@ class Replayable:
     def status(self) -> dict[str, Any]:
         """JSON-able: what is sent to each arm, and what is left out, by reason."""
         return {"requests": len(self._asks), "pieces": len(self._pieces), "left_out": dict(self.left_out)}
+
+    def _why(self) -> str:
+        """Why none is left."""
+        said = ", ".join(f"{_REASONS[reason]} {n}" for reason, n in self.left_out.items())
+        if said:
+            return f" ({said}); record requests that are served, or replay another recording"
+        return "; raise `seconds` or `requests`"
 
     def _is_kept(self, row: Row) -> bool:
         if row.status not in (None, 200):

@@ -21,6 +21,9 @@ from workload.row import Row, from_line
 from workload.traces import MOONCAKE_BLOCK_TOKENS, MOONCAKE_BUCKET_S, TraceError
 
 _LINES = re.compile(r".*\.jsonl(\.zst|\.gz)?")
+_REMEDY = "`shadowlane record` writes one, once requests were served"
+NO_FILE = f"no file of traffic here (*.jsonl, *.jsonl.zst, *.jsonl.gz); {_REMEDY}"
+NO_ROW = f"there is no request in it; {_REMEDY}"
 _BYTES_A_TOKEN = 4.0
 _BUCKETS = 0.5  # a trace whose instants are mostly others' too is written in buckets
 
@@ -42,23 +45,49 @@ class Recording:
 def read(
     paths: Sequence[Path], *, block_tokens: int | None = None, most_bytes: int | None = None
 ) -> Recording:
-    """Read files or folders of recordings.  Raises TraceError, naming file and line.
+    """Read files or folders of recordings.  Raises TraceError, naming file and line; also where no row is.
 
     `most_bytes` bounds the lines that are read, once unpacked.
     """
     files = [file for path in paths for file in files_of(path)]
     if not files:
-        raise TraceError(f"{', '.join(map(str, paths))}: no file of traffic here")
+        raise TraceError(f"{', '.join(map(str, paths))}: {NO_FILE}")
     try:
-        if files[0].suffix == ".csv":
-            return Recording("azure", _azure(files), 512)
-        if files[0].suffix == ".json":
-            return Recording("sharegpt", list(_sharegpt(files)), 512, timed=False)
-        return _lines(files, block_tokens, most_bytes)
+        found = _read(files, block_tokens, most_bytes)
     except TornError as error:
         raise TraceError(str(error)) from None
     except OSError as error:
         raise TraceError(f"{error.filename}: {error.strerror}") from None
+    if not found.rows:
+        raise TraceError(f"{', '.join(map(str, paths))}: {NO_ROW}")
+    return found
+
+
+def is_empty(path: Path) -> str | None:
+    """Why a file of rows, or a folder of them, has nothing in it, read no further than its first row; None
+    where it has, or is of another kind.  Raises TraceError."""
+    if not (files := files_of(path)):
+        return NO_FILE
+    try:
+        if all(_LINES.fullmatch(file.name) for file in files) and not any(map(_has_line, files)):
+            return NO_ROW
+    except TornError as error:
+        raise TraceError(str(error)) from None
+    except OSError as error:
+        raise TraceError(f"{error.filename}: {error.strerror}") from None
+    return None
+
+
+def _has_line(file: Path) -> bool:
+    return any(line.strip() for line in read_lines(file))
+
+
+def _read(files: Sequence[Path], block_tokens: int | None, most_bytes: int | None) -> Recording:
+    if files[0].suffix == ".csv":
+        return Recording("azure", _azure(files), 512)
+    if files[0].suffix == ".json":
+        return Recording("sharegpt", list(_sharegpt(files)), 512, timed=False)
+    return _lines(files, block_tokens, most_bytes)
 
 
 def spread(rows: Iterable[Row]) -> list[Row]:

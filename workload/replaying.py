@@ -32,7 +32,7 @@ def run(given: argparse.Namespace) -> int:
     found = read(given.file, block_tokens=given.block_tokens)
     listed = schedule(given, found)
     if not listed:
-        raise ValueError("nothing to send: the file has no request, or --requests and --seconds leave none")
+        raise ValueError(f"{given.file[0]}: nothing to send: --requests and --seconds leave none; raise them")
     texts = sum(ask.body is not None for ask in listed)
     say(
         f"{len(listed)} requests of a {found.kind} file over {listed[-1].at_s:.1f} s, "

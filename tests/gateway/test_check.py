@@ -205,6 +205,10 @@ def test_a_server_that_speaks_something_else_is_told() -> None:
 def test_a_recording_that_is_not_there_makes_the_configuration_wrong(tmp_path: Path) -> None:
     def settings(urls: Mapping[str, str]) -> Any:
         (tmp_path / "there").mkdir(exist_ok=True)
+        (tmp_path / "there" / "one.jsonl").write_bytes(b'{"timestamp": 0}\n')
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        (tmp_path / "bare").mkdir(exist_ok=True)
+        (tmp_path / "bare" / "one.jsonl").write_bytes(b"\n\n")
         return {
             "fleets": [{"engines": [urls["vllm"]]}],
             "experiments": [
@@ -224,3 +228,8 @@ def test_a_recording_that_is_not_there_makes_the_configuration_wrong(tmp_path: P
     names = ["there", "gone"]
     status, text = checked(engines, settings)
     assert status == 2 and f"experiment t: replay: {tmp_path / 'gone'}: there is no such" in text
+    for name, why in (("empty", "no file of traffic here"), ("bare", "there is no request in it")):
+        names = ["there", name]
+        status, text = checked(engines, settings)
+        assert status == 2 and f"experiment t: replay: {tmp_path / name}: {why}" in text
+        assert "`shadowlane record` writes one, once requests were served" in text

@@ -261,7 +261,11 @@ def test_turns_of_a_conversation_are_told_by_their_session(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"", "no request that could be replayed"),
+        (b"", "there is no request in it; `shadowlane record` writes one"),
+        (
+            to_line(row(0, 0.0, status=500)),
+            "no request that could be replayed (failed when recorded: 1); record requests that are served",
+        ),
         (b"{}\n", "not a row of the Mooncake schema"),
         (None, "there is no such file"),
     ],

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from workload.asks import asks, at_speed, block_hits
-from workload.formats import read, spread
+from workload.command import main
+from workload.formats import NO_FILE, NO_ROW, is_empty, read, spread
 from workload.row import Row, from_line, to_line
 from workload.traces import TraceError
 
@@ -121,6 +122,10 @@ def test_a_row_is_its_line() -> None:
         ("a.json", "{", "a.json: not JSON"),
         ("a.json", "[1]", "a.json: conversation 0: expected a list"),
         ("a.jsonl.zst", "plain", "a.jsonl.zst"),
+        ("a.jsonl", "", "a.jsonl: there is no request in it; `shadowlane record` writes one"),
+        ("a.jsonl", "\n \n", "a.jsonl: there is no request in it"),
+        ("a.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n", "a.csv: there is no request in it"),
+        ("a.json", "[]", "a.json: there is no request in it"),
     ],
 )
 def test_a_file_that_is_none_is_told_by_name_and_line(
@@ -134,5 +139,32 @@ def test_a_file_that_is_none_is_told_by_name_and_line(
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="there is no such file"):
         read([tmp_path / "none.jsonl"])
-    with pytest.raises(TraceError, match="no file of traffic"):
+    with pytest.raises(TraceError, match=r"no file of traffic here .*`shadowlane record` writes one"):
         read([tmp_path])
+
+
+def test_whether_there_is_anything_to_read_is_known_from_the_first_row(tmp_path: Path) -> None:
+    assert is_empty(tmp_path) == NO_FILE
+    (tmp_path / "a.jsonl").write_text("\n")
+    assert is_empty(tmp_path) == is_empty(tmp_path / "a.jsonl") == NO_ROW
+    (tmp_path / "b.jsonl").write_text('{"timestamp": 0}\n')  # what it is, is read later
+    assert is_empty(tmp_path) is None
+    (tmp_path / "c.json").write_text("[]")
+    assert is_empty(tmp_path / "c.json") is None
+    (tmp_path / "d.jsonl.zst").write_text("plain")
+    with pytest.raises(TraceError, match=r"d\.jsonl\.zst"):
+        is_empty(tmp_path / "d.jsonl.zst")
+
+
+def test_commands_say_so_and_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare, out = tmp_path / "bare.jsonl", str(tmp_path / "out")
+    bare.touch()
+    for argv in (
+        ["replay", str(bare), "--to", "http://127.0.0.1:9"],
+        ["workload", "fit", str(bare), "--out", out],
+        ["workload", "generate", str(bare), "--out", out],
+        ["workload", "compare", str(bare), str(bare)],
+        ["workload", "export", str(bare), "--out", out],
+    ):
+        assert main(argv) == 2, argv
+        assert f"{bare}: there is no request in it" in capsys.readouterr().err
