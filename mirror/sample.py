@@ -100,7 +100,7 @@ class Sampler:
 
     def admits(self, root: int, turns: int) -> bool:
         """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
-        if root in self._shed:
+        if turns > 0 and root in self._shed:
             self._shed.move_to_end(root)
             return False
         if root in self._open:
@@ -111,13 +111,17 @@ class Sampler:
             return not self._sees_all and self._place(root) < self._most_below
         if self._place(root) >= self._below:
             return False
+        self._shed.pop(root, None)
         self._open[root] = None
         if len(self._open) > self._remember:
             self._open.popitem(last=False)
         return True
 
     def shed(self, root: int) -> None:
-        """Close a conversation: a turn of it was lost, so none of its later turns is copied."""
+        """Close a conversation that lost a turn: none of its later ones is copied until it begins anew.
+
+        One that begins with the same words does not pay for what the first has lost.
+        """
         self._open.pop(root, None)
         self._shed[root] = None
         self._shed.move_to_end(root)

@@ -76,3 +76,33 @@ def test_copies_of_the_turn_in_which_the_shadow_process_goes_are_counted(tmp_pat
             await asyncio.sleep(0.05)
 
     uvloop.run(go())
+
+
+def test_a_conversation_that_nobody_listened_to_is_copied_once_it_begins_anew_and_counted_until_then(
+    tmp_path: Path,
+) -> None:
+    async def go() -> None:
+        path, heard = tmp_path / "lane.sock", asyncio.get_running_loop().create_future()
+
+        async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            unpacker = msgpack.Unpacker()
+            while data := await reader.read(1 << 16):
+                unpacker.feed(data)
+                for kind, frame in unpacker:
+                    heard.set_result((kind, frame["id"]))
+            writer.close()
+
+        link = link_to(path, asyncio.get_running_loop())
+        for _ in range(3):
+            offer(link, 7)
+        assert dict(link.dropped) == {("e", "lane_down"): 3}
+        async with await asyncio.start_unix_server(shadow, str(path)):
+            await connected(link, path)
+            offer(link, 7)
+            async with asyncio.timeout(20):
+                assert await heard == ("copy", "r7")
+            assert dict(link.dropped) == {("e", "lane_down"): 3}
+            link._transport.close()  # type: ignore[union-attr]
+            await asyncio.sleep(0.05)
+
+    uvloop.run(go())

@@ -38,12 +38,17 @@ def test_rate_one_admits_every_conversation_and_rate_zero_none(seen: list[tuple[
         assert not nothing.admits(root, turn)
 
 
-@given(roots, st.lists(turns))
-def test_a_shed_conversation_stays_closed(root: int, later: list[int]) -> None:
-    sampler = Sampler(b"s", 1.0)
+@given(roots, st.lists(st.integers(1, 5)), st.booleans())
+def test_a_shed_conversation_stays_closed_until_it_begins_anew(
+    root: int, later: list[int], sees_all: bool
+) -> None:
+    sampler = Sampler(b"s", 1.0, sees_all=sees_all)
     assert sampler.admits(root, 0)
-    sampler.shed(root)
-    assert not any(sampler.admits(root, turn) for turn in [*later, 0])
+    for _ in range(2):
+        sampler.shed(root)
+        assert not any(sampler.admits(root, turn) for turn in later)
+        assert sampler.admits(root, 0)
+        assert all(sampler.admits(root, turn) for turn in later)
 
 
 @given(st.sets(roots, min_size=1, max_size=50), st.binary(max_size=100), st.floats(0, 1))
