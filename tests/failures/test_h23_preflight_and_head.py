@@ -1,7 +1,5 @@
 """Browser apps cannot connect: OPTIONS refused, no CORS on errors.  HEAD hangs, or shifts later answers."""
 
-import asyncio
-
 import pytest
 
 from gateway.spec import CorsSpec, LimitsSpec

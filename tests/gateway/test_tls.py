@@ -13,6 +13,7 @@ from structlog.testing import LogCapture
 
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, WorkerSpec
 from gateway.tls import Certificates
+from tests.failures.support import told
 from tests.gateway.programs import program, shadowlane
 from tests.support import (
     CHAT,
@@ -304,12 +305,15 @@ def test_clients_in_their_handshake_count_as_connected(tmp_path: Path) -> None:
         authority = Authority(tmp_path)
         cert, key = authority.sign("gw.test")
         limits = LimitsSpec(handshake_timeout_s=30, connections=2, drain_s=1)
-        async with running(
-            Engine(streams(TOKEN, FINISH)), tls=ServerTls(cert, key), limits=limits
-        ) as gateway:
+        async with (
+            running(Engine(streams(TOKEN, FINISH)), tls=ServerTls(cert, key), limits=limits) as gateway,
+            told(gateway.run_dir) as heard,
+        ):
             for _ in range(3):  # who was served has left once, and not twice
                 assert (await ask_tls(gateway, trusting(authority))).is_whole
-            await asyncio.sleep(0.1)
+            await until(
+                lambda: heard.counts.get("requests") == 3 and heard.frames[-1]["connections"] == 0, 30
+            )
             silent = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(2)]
             assert (await ask(gateway.port, b"\x16\x03\x01")).raw == b""  # closed at once
             for _, writer in silent:
