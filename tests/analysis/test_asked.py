@@ -55,6 +55,8 @@ def test_any_json_where_a_schema_should_be_raises_nothing(name: str, asked: Any,
 
 
 @given(raw=st.binary(max_size=30))
-def test_bytes_that_are_no_json_ask_for_nothing_that_could_fail(raw: bytes) -> None:
-    for name in FORM:
-        read_asked({name: raw})
+def test_bytes_that_are_no_json_ask_for_nothing(raw: bytes) -> None:
+    try:
+        json.loads(raw)
+    except ValueError:
+        assert all(read_asked({name: raw}) is None for name in FORM)

@@ -1,5 +1,6 @@
 """Laws of continuous batching: nothing lost, nobody starves, the cache saves work, the seed decides time."""
 
+from collections import Counter
 from dataclasses import dataclass
 from random import Random
 
@@ -92,7 +93,10 @@ LOADS = st.lists(
 def test_all_are_served_and_all_blocks_return(
     loads: list[Load], blocks: int, seqs: int, tokens: int, host: int
 ) -> None:
-    run(params(blocks, seqs, tokens, host=host), loads)
+    history = run(params(blocks, seqs, tokens, host=host), loads)
+    emitted = Counter(number for _, numbers, _, _ in history for number in numbers)
+    for number, load in enumerate(loads):
+        assert emitted[number] == load.output or (load.abort_at is not None and emitted[number] < load.output)
 
 
 @settings(max_examples=30, deadline=None)

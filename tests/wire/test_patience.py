@@ -91,7 +91,11 @@ def test_a_deadline_that_was_kept_leaves_nothing_behind(loop: NewLoop) -> None:
     async def test() -> None:
         async with within(SHORT_S):
             await asyncio.sleep(0)
-        await asyncio.sleep(2 * SHORT_S)  # a timer left behind would cancel this
+        with pytest.raises(TimeoutError):  # by this one, when a timer left behind would have cancelled it
+            async with asyncio.timeout(2 * SHORT_S):
+                await asyncio.Event().wait()
+        me = asyncio.current_task()
+        assert me is not None and not me.cancelling()
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(test())

@@ -227,6 +227,7 @@ async def test_a_second_engine_is_probed_where_the_first_does_not_tell() -> None
         worker.link.tell(asked(engine=0))
         worker.link.tell(asked(engine=1))
         await until(lambda: bool(worker.learned) and there.school.counts["no_ids"] == 1)
+        assert len(worker.learned) == 1  # from the second alone
     await telling.close()
     await mute.stop()
 

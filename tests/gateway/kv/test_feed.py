@@ -138,10 +138,13 @@ def test_an_engine_that_moves_is_found_where_it_publishes_now(tmp_path: Path) ->
         first = await emulated(stack)
         async with feeding(tmp_path, engine(first.url)) as fed:
             await fed.exact()
+            await ask(first, [5, *PROMPT])
+            await until(lambda: fed.match([5, *PROMPT]) == {0: 5})
             await first.close()
             second = await emulated(stack, port=first.port)
             await ask(second, PROMPT)
             await until(lambda: fed.match(PROMPT) == {0: 5}, 30)
+            assert fed.match([5, *PROMPT]) == {0: 0}  # that was the other's
 
     run(test)
 
@@ -227,6 +230,7 @@ def test_any_topic_is_heard_unless_one_is_asked_for(tmp_path: Path) -> None:
             await until(lambda: fed.match([2] * SIZE)[0] == 1)
             heard = fed.heard(1)
             await until(lambda: heard is not None and heard.publisher.ignored["topic"] == 1)
+            assert fed.match([2] * SIZE) == {0: 1, 1: 0}
 
     run(test)
 

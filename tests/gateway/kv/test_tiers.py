@@ -95,5 +95,6 @@ def test_what_trtllm_moves_between_levels_is_known_to_the_one_that_reads_and_to_
                 )  # one is missing, and reading goes on
                 trtllm.say(CREATED, chain(None, *blocks))
                 await until(lambda: reach(one, tokens) == reach(two, tokens) == (3, 3))
+                assert one.match(tokens) == two.match(tokens) == {0: 3}
 
     run(test)

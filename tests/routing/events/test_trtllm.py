@@ -179,10 +179,13 @@ _anything = st.recursive(
 
 
 @given(_anything)
-def test_any_answer_is_read_or_is_no_list(said: Any) -> None:
+def test_any_answer_is_no_list_or_each_of_its_events_is_read_or_counted(said: Any) -> None:
+    translator = Translator()
     try:
-        messages = Translator().take(json.dumps(said).encode())
+        messages = translator.take(json.dumps(said).encode())
     except ValueError:
+        assert not isinstance(said, list)
         return
-    for _, _, message in messages:
-        decode(message)
+    assert len(messages) + translator.unread == len(said)
+    for rank, _, message in messages:
+        assert decode(message).rank == rank
