@@ -26,6 +26,8 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 SOAK_SECONDS ?= 600
 FUZZ ?=
 FUZZ_INPUTS ?= 1000000
+# The suite starts hundreds of processes: what they load is compiled once, whatever the environment says of it.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The python3 to make an environment with: one that runs, is at least 3.11 and has venv.
 define find-python
