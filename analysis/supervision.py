@@ -29,7 +29,10 @@ class Supervision:
         return bool(self.state.get("draining"))
 
     async def reload(self, within_s: float) -> dict[str, Any] | None:
-        """Have the configuration read again; what came of it, or None when there was no answer in time."""
+        """Have the configuration read again; what came of it, or None when there was no answer in time.
+
+        Experiments that it pauses are paused by then: `trouble` names the processes that have not said so.
+        """
         token = secrets.token_hex(8)
         if not self._say("reload", token.encode()):
             return None
@@ -40,5 +43,7 @@ class Supervision:
                     await self._changed.wait()
         except TimeoutError:
             return None
+        await self.switches.obeyed(within_s)
         found: dict[str, Any] = self.state["config"]
-        return found
+        behind = dict.fromkeys(self.switches.behind, "it has not said yet that it obeys the pauses")
+        return {**found, "trouble": {**behind, **found["trouble"]}} if behind else found

@@ -53,15 +53,28 @@ class Switches:
         said = {"token": token, "names": list(names), "why": why}
         if not self._say(kind, json.dumps(said).encode()):
             return None
+        await self._until(lambda: self._answer(token) is not None and not self.behind, within_s)
+        answer = self._answer(token)
+        return None if answer is None else {**answer, "behind": self.behind}
+
+    @property
+    def behind(self) -> list[str]:
+        """The processes that have not said yet that they obey the last word."""
+        found: list[str] = self._state.get("behind", [])
+        return found
+
+    async def obeyed(self, within_s: float) -> None:
+        """Until all obey the last word, or the time is over."""
+        await self._until(lambda: not self.behind, within_s)
+
+    async def _until(self, true: Callable[[], bool], within_s: float) -> None:
         try:
             async with asyncio.timeout(within_s):
-                while self._answer(token) is None or self._state["behind"]:
+                while not true():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             pass
-        answer = self._answer(token)
-        return None if answer is None else {**answer, "behind": self._state["behind"]}
 
     def _answer(self, token: str) -> dict[str, Any] | None:
         answers: Mapping[str, dict[str, Any]] = self._state.get("answers", {})

@@ -88,6 +88,7 @@ class Conductor:
         self._means = means
         self._log = log
         self._staff: Staff | None = None
+        self._took: Callable[[Config], None] = lambda _config: None
         self._past = _Past()
         self._found: dict[str, discovery.Found] = {}
         self._rollout: Rollout | None = None
@@ -100,9 +101,10 @@ class Conductor:
         self._publishers: dict[str, Any] = {}  # as the process that reads KV events last told
         self._launched = Launched()
 
-    def conduct(self, staff: Staff) -> None:
-        """Tell these processes from now on."""
+    def conduct(self, staff: Staff, took: Callable[[Config], None]) -> None:
+        """Tell these processes from now on.  `took(config)`: it is taken, and nobody was told of it yet."""
         self._staff = staff
+        self._took = took
 
     @property
     def config(self) -> Config:
@@ -218,6 +220,7 @@ class Conductor:
         self._past.error = None
         self._asked = asked
         self._log.info("configuration applied", generation=self._past.generation, asked_by=asked)
+        self._took(plan.config)
         self._begin(told, now_ns)
 
     def _compose(self, plan: Plan) -> Told:

@@ -80,7 +80,6 @@ def run_worker(spec_json: bytes, fds: Sequence[int], setting: Setting) -> int:
 
 def run_shadow(spec_json: bytes, setting: Setting) -> int:
     """Life of the shadow process.  Gives the exit status."""
-    os.nice(_AFTER_OTHERS)  # requests come first; what it then cannot keep up with is dropped and counted
     spec = handover.shadow_from_json(spec_json)
     from mirror.braking import ShadowBrakes
     from mirror.readiness import Readiness
@@ -100,7 +99,7 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
             call=_call(line),
         )
 
-    return _live("shadow", serve, setting)
+    return _live("shadow", serve, setting, gives_way=True)  # what it then cannot keep up with is dropped
 
 
 def run_analysis(spec_json: bytes, setting: Setting) -> int:
@@ -134,7 +133,6 @@ def run_discovery(spec_json: bytes, setting: Setting) -> int:
 
 def run_events(spec_json: bytes, setting: Setting) -> int:
     """Life of the process that reads KV events.  Gives the exit status."""
-    os.nice(_AFTER_OTHERS)  # engines may say much at once, and requests come first
     metrics.write_as("events")
     from gateway.kv.process import serve_events
     from gateway.kv.spec import from_json
@@ -144,12 +142,11 @@ def run_events(spec_json: bytes, setting: Setting) -> int:
     async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         await serve_events(spec, stop, log, line)
 
-    return _live("events", serve, setting)
+    return _live("events", serve, setting, gives_way=True)  # engines may say much at once
 
 
 def run_recording(spec_json: bytes, setting: Setting) -> int:
     """Life of the process that writes traffic down.  Gives the exit status."""
-    os.nice(_AFTER_OTHERS)  # it may fall behind, and then drops
     metrics.write_as("recording")
     from gateway.recording.process import serve_recording
     from gateway.recording.spec import from_json
@@ -159,7 +156,7 @@ def run_recording(spec_json: bytes, setting: Setting) -> int:
     async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         await serve_recording(spec, stop, log, line.changes(from_json))
 
-    return _live("recording", serve, setting)
+    return _live("recording", serve, setting, gives_way=True)  # it may fall behind, and then drops
 
 
 def run_launch(spec_json: bytes, setting: Setting) -> int:
@@ -233,7 +230,8 @@ def _told_rarely(line: Line) -> Callable[[str], None]:
     return unreached
 
 
-def _live(process: str, serve: Serve, setting: Setting) -> int:
+def _live(process: str, serve: Serve, setting: Setting, *, gives_way: bool = False) -> int:
+    """`gives_way`: requests come first, but not while it starts, which would take long where all is busy."""
     log = configure(process, level=setting.log_level, style=setting.log_format)
     if setting.supervisor is not None and not _die_with(setting.supervisor):
         log.error("the supervisor is gone")
@@ -246,6 +244,8 @@ def _live(process: str, serve: Serve, setting: Setting) -> int:
         control = setting.control
         channel = Channel.pair()[0] if control is None else Channel(socket.socket(fileno=control))
         line = Line(channel)
+        if gives_way:
+            os.nice(_AFTER_OTHERS)
         try:
             await serve(stop, log, line)
         finally:

@@ -35,12 +35,11 @@ from gateway.unrecorded import unrecorded
 from wire.tls import BadTls
 
 _GRACE_BEYOND_DRAIN_S = 3.0
-_SHADOW_GRACE_S = 13.0
-_ANALYSIS_GRACE_S = 10.0
 _DISCOVERY_GRACE_S = 5.0
-_RECORDING_GRACE_S = 6.0
 _LAUNCH_GRACE_S = 20.0  # beyond what the slowest engine may take to end
-_EVENTS_GRACE_S = 10.0  # it gives way to all others, also while it ends
+# They give way to all others, also while they end, and what they have heard is to be written: where nothing
+# else is busy it takes them a moment.
+_GIVING_WAY_GRACE_S = 20.0
 _ARM_PROBE_S = 2.0
 # As it comes, glibc gives memory back from 128 KB on and takes it again for the next body: that doubles what
 # bodies of 256 KB and more cost.  So 32 MB are kept for what comes next, and only what is larger than most
@@ -192,7 +191,9 @@ def serve(
             greeting=switching.greeting,
         )
         supervisor.watch(reader.fileno(), was_read)
-        conductor.conduct(supervisor)
+        # Pauses are told before the rest, so that an experiment that comes paused takes no copy, and before
+        # whoever asked is answered.
+        conductor.conduct(supervisor, lambda config: switching.configure(config, time.monotonic_ns()))
         switching.conduct(supervisor)
         return supervisor.run()
 
@@ -216,20 +217,20 @@ def children(told: Told, fds: list[int], config: Config) -> list[Child]:
         return Child(name, stage, argv(f"_{name}"), spec, grace_s=grace_s, hears=True)
 
     listed = ",".join(map(str, fds))
-    kept = [child(Stage.ANALYSIS, to_json(told.analysis), _ANALYSIS_GRACE_S)]
+    kept = [child(Stage.ANALYSIS, to_json(told.analysis), _GIVING_WAY_GRACE_S)]
     if told.shadow is not None:
-        kept.append(child(Stage.SHADOW, to_json(told.shadow), _SHADOW_GRACE_S))
+        kept.append(child(Stage.SHADOW, to_json(told.shadow), _GIVING_WAY_GRACE_S))
     sources = discovery.sources(config)
     if sources.sources:
         kept.append(child(Stage.DISCOVERY, discovery.to_json(sources), _DISCOVERY_GRACE_S))
     events = kv.kv_spec(told.workers[0])
     if kv.says_anything(events):
-        kept.append(child(Stage.EVENTS, kv.to_json(events), _EVENTS_GRACE_S))
+        kept.append(child(Stage.EVENTS, kv.to_json(events), _GIVING_WAY_GRACE_S))
     if told.launch is not None:
         slowest_s = max((engine.stop_s for engine in told.launch.engines), default=0.0)
         kept.append(child(Stage.LAUNCH, launch.to_json(told.launch), slowest_s + _LAUNCH_GRACE_S))
     if told.record is not None:
-        kept.append(child(Stage.RECORDING, recording.to_json(told.record), _RECORDING_GRACE_S))
+        kept.append(child(Stage.RECORDING, recording.to_json(told.record), _GIVING_WAY_GRACE_S))
     kept += [
         Child(
             name=name_of(worker),

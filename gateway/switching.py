@@ -91,8 +91,7 @@ class Switching:
         said = json.loads(body)
         if kind == "switched":
             self._obeyed[child] = int(said["number"])
-            if self._answers:
-                self._tell_state()
+            self._tell_state()
         elif kind == "tripped":
             self._tripped(child, str(said["experiment"]), Trip(**said["trip"]), now_ns)
         else:
