@@ -23,7 +23,7 @@ from tests.support import (
 from tests.support_shared import run
 
 # Every limit there is, far below what the answers take; they are looked at once a second.
-LIMITS = LimitsSpec(idle_timeout_s=1.2, first_token_timeout_s=1.2, connect_timeout_s=1.2)
+LIMITS = LimitsSpec(idle_timeout_s=2.4, first_token_timeout_s=2.4, connect_timeout_s=2.4)
 STEP_S, STEPS = 0.4, 9  # 3.6 s, never silent for longer than 0.4 s
 SOME = json_answer(b"x" * STEPS)
 

@@ -120,7 +120,7 @@ def test_h12_silent_engine_comments_after_a_token_are_a_sign_of_life() -> None:
         await peer.left()
 
     async def test() -> None:
-        limits = LimitsSpec(idle_timeout_s=1.0, first_token_timeout_s=1.0)
+        limits = LimitsSpec(idle_timeout_s=2.0, first_token_timeout_s=2.0)
         async with running(Engine(script), limits=limits) as gateway:
             cut, whole = await ask_each(gateway.port, 2)
             assert cut.text.count(b": ping") == whole.text.count(b": ping") == 30

@@ -105,7 +105,7 @@ def test_a_body_that_is_with_an_engine_already_is_ended_too_and_frees_the_engine
 
 def test_a_body_that_comes_slowly_but_goes_on_is_served() -> None:
     async def test() -> None:
-        limits = LimitsSpec(body_timeout_s=0.5, body_bytes_per_s=240, drain_s=1)
+        limits = LimitsSpec(body_timeout_s=1.0, body_bytes_per_s=50, drain_s=1)
         async with running(Engine(answers(json_answer(b"{}"))), limits=limits) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             body = NOT_STREAMED + b" " * 2000
