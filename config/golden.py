@@ -1,25 +1,17 @@
 """What the operator may write of golden requests: those whose right answers are known."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from config.strict import Count, Strict, expected
+from config.strict import Count, Strict
+from config.words import command as startable
+from config.words import words
 
 
 def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (str, Path)) else value
-
-
-def _words(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return tuple(shlex.split(value))
-    except ValueError:
-        raise expected("a command whose quotes are closed") from None
 
 
 class Golden(Strict):
@@ -43,7 +35,7 @@ class Golden(Strict):
         description="Whether programs in answers are run against their tests, in a process that may only"
         " compute (Linux's seccomp). Without it requests for programs are left out.",
     )
-    command: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
+    command: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(startable)] = Field(
         default=(),
         description="A command that marks the answers of the files' requests in place of what they say: the"
         " answer on its standard input, the request's line as last argument; exit status 0 right, 1 wrong.",
