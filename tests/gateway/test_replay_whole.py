@@ -2,11 +2,10 @@
 
 import asyncio
 import json
+import re
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from emulator.params import EngineParams
 from emulator.server import start
@@ -14,11 +13,10 @@ from tests.gateway.whole import Whole, begin, serving, with_engines
 from tests.support import FINISH, TOKEN, Engine, streams
 from workload.row import Row, to_line
 
-pytestmark = pytest.mark.long
-
-PIECES = 18
-A_PIECE = 6
-SLOT_S = 0.25
+PIECES = 16
+A_PIECE = 5
+SLOT_S = 0.125
+BUSY = re.compile(r"\((harness|dispatch_lag|calibrated|steady); to mend it")
 
 
 def recording(folder: Path) -> Path:
@@ -27,7 +25,7 @@ def recording(folder: Path) -> Path:
     made.mkdir()
     rows = [
         Row(
-            timestamp=1000 * SLOT_S * piece + 30.0 * n,
+            timestamp=1000 * SLOT_S * piece + 20.0 * n,
             input_length=120,
             output_length=12,
             hash_ids=[n % 3, 1000 * piece + n],
@@ -69,18 +67,34 @@ async def slots(whole: Whole) -> dict[str, Any]:
 
 async def replayed(whole: Whole) -> dict[str, Any]:
     """The turns once all is sent."""
-    async with asyncio.timeout(240):
+    async with asyncio.timeout(100):
         while not (seen := await slots(whole)).get("over"):
             await asyncio.sleep(0.2)
     return seen
 
 
-def test_a_faster_candidate_is_faster_and_an_identical_one_is_not_in_a_replay_on_engines_in_turn(
+async def judged(whole: Whole) -> dict[str, Any]:
+    """The ranking once every block is in it."""
+    async with asyncio.timeout(60):
+        while True:
+            found = await ranking(whole)
+            if {units for *_, units in said(found)} == {PIECES}:
+                return found
+            await asyncio.sleep(0.1)
+
+
+def said(found: dict[str, Any]) -> list[list[Any]]:
+    """What the pairs say of each candidate's tokens; what is withheld depends on the shadow's timers, too."""
+    names = ("ratio", "lower", "upper", "units")
+    return [[one["name"], one["n"], *map(one["verdicts"]["tpot"].get, names)] for one in found["candidates"]]
+
+
+def test_a_replay_on_engines_in_turn_finds_the_candidate_of_a_tenth_of_the_pace_and_is_sent_once(
     tmp_path: Path,
 ) -> None:
     async def test(stack: AsyncExitStack) -> None:
         await begin(stack, production := Engine(streams(TOKEN, FINISH)))
-        control, quick, same = [await emulated(stack, slow, n) for n, slow in enumerate((3.0, 1.0, 3.0))]
+        control, quick, same = [await emulated(stack, slow, n) for n, slow in enumerate((5.0, 0.5, 5.0))]
         experiment = {
             "name": "spare",
             "mode": "replay",
@@ -97,41 +111,28 @@ def test_a_faster_candidate_is_faster_and_an_identical_one_is_not_in_a_replay_on
             seen = await replayed(whole)
             assert seen["turns"] == seen["replay"]["turns"] == 2 * PIECES
             assert seen["replay"]["requests"] == PIECES * A_PIECE and not seen["replay"]["left_out"]
-            found = await ranking(whole)
-            verdicts = {one["name"]: one["verdicts"]["tpot"] for one in found["candidates"]}
+            found = await judged(whole)
             assert (found["mode"], found["phase"]) == ("replay", "live")
-            assert verdicts["quick"]["label"] == "FASTER", json.dumps(found, indent=1)
-            assert 0.2 < verdicts["quick"]["ratio"] < 0.6
-            assert verdicts["same"]["label"] in ("EQUIVALENT", "UNDECIDED"), verdicts["same"]
-            assert verdicts["same"]["units"] >= 15
+            verdicts = {one["name"]: one["verdicts"]["tpot"] for one in found["candidates"]}
+            assert verdicts["quick"]["upper"] < 0.9 and verdicts["quick"]["ratio"] < verdicts["same"]["lower"]
+            # a machine that is so busy that timers come late has no label, and is told why
+            withheld = verdicts["quick"]["withheld"]
+            assert verdicts["quick"]["label"] == "FASTER" or BUSY.search(withheld or ""), found["summary"]
             books = found["books"]
             assert books["admitted"] == books["paired"] + sum(books["dropped"].values())
             assert not production.asked  # what is recorded loads the arms only
         # the log alone says the same, and a gateway that starts again does not send it again
         async with serving(tmp_path, {"fleets": fleets, "experiments": [experiment]}) as whole:
             await replayed(whole)
-            again = await ranking(whole)
+            again = await judged(whole)
             assert (again["pairs"], again["epoch"]) == (found["pairs"], found["epoch"])
-            assert again["candidates"] == found["candidates"]
-
-    with_engines(test)
-
-
-def test_a_recording_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
-    async def test(stack: AsyncExitStack) -> None:
-        await begin(stack, engine := Engine(streams(TOKEN, FINISH)))
-        experiment = {
-            "name": "spare",
-            "mode": "replay",
-            "replay": str(tmp_path / "none"),
-            "control": {"engine": "http://127.0.0.1:9"},
-            "candidates": [{"name": "c", "engine": "http://127.0.0.1:10"}],
-        }
-        fleets = [{"model": "m", "engines": [{"url": engine.url, "kind": "vllm"}]}]
-        async with serving(tmp_path, {"fleets": fleets}) as whole:
-            whole.write(experiments=[experiment])
-            status, said = await whole.reload()
-            assert status == 422 and "there is no such file or folder" in said["error"]["message"]
-            assert "_shadow" not in whole.children()
+            assert said(again) == said(found)
+            # one of a recording that is not there is told of before anything changes
+            whole.write(
+                experiments=[experiment, {**experiment, "name": "none", "replay": str(tmp_path / "none")}]
+            )
+            status, refused = await whole.reload()
+            assert status == 422 and "there is no such file or folder" in refused["error"]["message"]
+            assert "none" not in json.dumps(await slots(whole))
 
     with_engines(test)
