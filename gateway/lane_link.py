@@ -16,6 +16,7 @@ from mirror.sample import Sampler, copyable, is_stateful
 from routing.types import Prompt
 from wire.http1 import Headers
 
+_FIRST_CONNECT_S = 0.02
 _RECONNECT_S = 0.25
 # A copy goes at once, for arms are to have it when production has it.  For production's answer nobody waits:
 # it goes with the next copy, or after this long: each write is a system call, and wakes the shadow process.
@@ -66,7 +67,11 @@ class Copy:
 
 
 class LaneLink(asyncio.Protocol):
-    """Hands copies to the shadow process.  Nothing here waits, and nothing here fails a request."""
+    """Hands copies to the shadow process.  Nothing here waits, and nothing here fails a request.
+
+    What comes before anybody ever listened is kept for so many seconds (`keeps_s`) from when there was
+    something to sample for, within the lane's bounds: for a reader to whom it does not matter how late it is.
+    """
 
     def __init__(
         self,
@@ -77,8 +82,11 @@ class LaneLink(asyncio.Protocol):
         lane_bytes: int,
         copy_bytes: int,
         sees_all: bool,
+        keeps_s: float = 0.0,
     ) -> None:
         self._loop = loop
+        self._keeps_s = keeps_s
+        self._keeps_until_s: float | None = None  # by the loop's clock; None: nothing was ever sampled
         self._path = path
         self._copy_bytes = copy_bytes
         self._transport: asyncio.WriteTransport | None = None
@@ -115,6 +123,9 @@ class LaneLink(asyncio.Protocol):
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
         self._specs = {spec.experiment: spec for spec in samplings}
         self.experiments = [one for group in self._by_fleet.values() for one in group]
+        if self.experiments and self._keeps_until_s is None:
+            self._keeps_until_s = self._loop.time() + self._keeps_s
+        self._give_up_unless_kept()
 
     def _sampler(self, spec: SamplingSpec) -> Sampler:
         """One that knows no conversation yet; the shadow process may have found another share by now."""
@@ -151,17 +162,22 @@ class LaneLink(asyncio.Protocol):
 
     async def keep_connected(self) -> None:
         """Connect to the shadow process, and again whenever it comes back."""
+        pause_s = _FIRST_CONNECT_S
         while True:
             if self._transport is None and self.experiments:
                 try:
                     await self._loop.create_unix_connection(lambda: self, self._path)
                 except OSError:
-                    pass  # it starts, or starts again; meanwhile copies are dropped(lane_down)
-            await asyncio.sleep(_RECONNECT_S)
+                    # It starts, or starts again; meanwhile copies are dropped(lane_down), unless kept.
+                    self._give_up_unless_kept()
+            await asyncio.sleep(pause_s)
+            pause_s = min(_RECONNECT_S, 2 * pause_s)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by inheritance
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
+        self._keeps_until_s = 0.0  # what comes while it is away later is dropped
+        self._flush()
 
     def data_received(self, data: bytes) -> None:
         """The shadow process says what it has taken on this connection, or which shares to copy."""
@@ -191,6 +207,20 @@ class LaneLink(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """What the shadow process had not confirmed is lost; conversations that lost a turn end with it."""
         self._transport = None
+        self._give_up()
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether what comes is kept for somebody who has not been there yet."""
+        until_s = self._keeps_until_s
+        return until_s is not None and self._loop.time() < until_s and bool(self.experiments)
+
+    def _give_up_unless_kept(self) -> None:
+        if self._transport is None and self._waiting and not self._keeps:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """What waits goes nowhere."""
         waiting = self._waiting_copies
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
         for experiment in self.experiments:
@@ -306,7 +336,7 @@ class LaneLink(asyncio.Protocol):
         self._offer(copy.experiment, frame, copy=False)
 
     def _offer(self, experiment: Experiment, frame: bytes, *, copy: bool = True) -> bool:
-        is_up = self._transport is not None
+        is_up = self._transport is not None or self._keeps
         if not experiment.lane.offer(frame, self.queued_bytes, is_up, copy=copy):
             return False
         self._waiting.append(frame)
@@ -326,7 +356,9 @@ class LaneLink(asyncio.Protocol):
         if later is not None:
             later.cancel()
         self._goes_now = False
+        if self._transport is None:
+            return  # kept for whoever comes
         frames = self._waiting
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
-        if frames and self._transport is not None:
+        if frames:
             self._transport.writelines(frames)

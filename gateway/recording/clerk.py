@@ -72,7 +72,8 @@ class _Answered:
 class Clerk:
     """Turns frames of the lane into lines.
 
-    `began_ns` is the recording's beginning, on the clock of the frames.  `write(line)` gives None, or the
+    `began_ns` is the recording's beginning, on the clock of the frames, if no request of the first frame came
+    before it.  `write(line)` gives None, or the
     reason why it could not.  `ratios` are the bytes a token of each model took, of an earlier run of the same
     recording; what is learned is added.  `scrub(row, then)` calls `then` with what of a row with text may be
     written.
@@ -116,6 +117,8 @@ class Clerk:
             self.taken += frame.n
             self.dropped[frame.reason] += frame.n
         elif isinstance(frame, Copy):
+            if not self.taken:  # it was kept until somebody was there to write it down
+                self._began_ns = min(self._began_ns, frame.received_ns)
             self.taken += 1
             self._begin(frame, now_ns)
         elif (awaited := self._open.pop(frame.id, None)) is not None:
@@ -239,7 +242,7 @@ class Clerk:
             count=blocks_of(tokens, size),
         )
         return Row(
-            timestamp=round((copy.received_ns - self._began_ns) / 1e6, 3),
+            timestamp=max(0.0, round((copy.received_ns - self._began_ns) / 1e6, 3)),
             input_length=tokens,
             output_length=output or max(1, estimate or 1),
             hash_ids=ids,

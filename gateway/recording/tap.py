@@ -10,6 +10,9 @@ from gateway.recording.spec import NAME, SOCKET
 from gateway.spec import SamplingSpec, WorkerSpec
 from routing.types import Prompt
 
+# For who writes them down it does not matter when requests come: those from before it listens are kept.
+_KEEPS_S = 10.0
+
 
 def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> "TappedLane":
     """A worker's lane, with a tap for what is recorded, now or after a reload."""
@@ -18,7 +21,12 @@ def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> "TappedLane":
     sees_all = spec.workers == 1
     # A recording may begin in the middle of a conversation, which then begins with the turn that is seen.
     recording = LaneLink(
-        loop, os.path.join(spec.run_dir, SOCKET), _listed(spec.record), **bounds, sees_all=False
+        loop,
+        os.path.join(spec.run_dir, SOCKET),
+        _listed(spec.record),
+        **bounds,
+        sees_all=False,
+        keeps_s=_KEEPS_S,
     )
     return TappedLane(loop, path, spec.experiments, recording, **bounds, sees_all=sees_all)
 

@@ -86,14 +86,20 @@ async def recorded(folder: Path, *engines: Engine, **more: Any) -> AsyncIterator
     """A gateway that records every conversation into `folder`, from the first request on."""
     WorkerMetrics(engines=(), fleets=())  # what a first one costs is no part of any test's time
     made = engines or (Engine(answers(*answer("one two", 20, 2))),)
-    async with running(*made, record=SAMPLING) as gateway:
-        spec = RecordSpec(str(gateway.run_dir), str(folder), KEY, **more)
-        stop = asyncio.Event()
-        task = asyncio.get_running_loop().create_task(serve_recording(spec, stop, structlog.get_logger()))
-        try:
-            lane = str(gateway.run_dir / "record.sock")
-            await until(lambda: connections(lane) > 0, 30)
-            yield Recorded(gateway, folder, stop, task)
-        finally:
-            stop.set()
-            await asyncio.wait_for(task, 30)
+    async with running(*made, record=SAMPLING) as gateway, recording(gateway, folder, **more) as there:
+        yield there
+
+
+@asynccontextmanager
+async def recording(gateway: Gateway, folder: Path, **more: Any) -> AsyncIterator[Recorded]:
+    """A recorder for a gateway that runs, once the gateway has found it."""
+    spec = RecordSpec(str(gateway.run_dir), str(folder), KEY, **more)
+    stop = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(serve_recording(spec, stop, structlog.get_logger()))
+    try:
+        lane = str(gateway.run_dir / "record.sock")
+        await until(lambda: connections(lane) > 0, 30)
+        yield Recorded(gateway, folder, stop, task)
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 30)

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.spec import SamplingSpec
 from tests.failures.shadowed import served
-from tests.recording.staging import SAMPLING, answer, at_rest, chat, recorded, rows, sidecar
+from tests.recording.staging import SAMPLING, answer, at_rest, chat, recorded, recording, rows, sidecar
 from tests.support import Engine, Peer, answers, ask, post, running, until
 
 SECRETS = ("zebra-canary", "walrus-canary", "sk-canary-key")
@@ -137,5 +137,20 @@ def test_a_recorder_that_is_killed_has_written_all_that_was_answered(tmp_path: P
                 assert await served(there.gateway, chat(f"hello {n} " * 80))
             # What is in the file now is what a kill would leave: no end, no index, nothing in our memory.
             await until(lambda: len(rows(tmp_path)) == 40, 20)
+
+    asyncio.run(scene())
+
+
+def test_requests_that_are_served_before_the_recorder_listens_are_written_down(tmp_path: Path) -> None:
+    async def scene() -> None:
+        engine = Engine(answers(*answer("one two", 20, 2)))
+        async with running(engine, record=SAMPLING) as gateway:
+            assert await served(gateway, chat("the very first"), "X-Request-ID: first")
+            folder = tmp_path / "recordings"
+            async with recording(gateway, folder) as there:
+                assert await served(gateway, chat("another"), "X-Request-ID: second")
+                found = await there.ended()
+        assert [(row.id, row.status) for row in found] == [("first", 200), ("second", 200)]
+        assert 0.0 == found[0].timestamp < found[1].timestamp and found[0].output_length == 2
 
     asyncio.run(scene())
