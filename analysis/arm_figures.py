@@ -1,8 +1,12 @@
 """What did one arm do?  Answers, failures and latencies, as they came."""
 
+from collections import Counter
 from typing import Any
 
-from analysis.measure import LATENCIES, AnswerMeasure, latencies_ms
+import numpy as np
+
+from analysis.columns import Bools, Side
+from analysis.measure import LATENCIES, AnswerMeasure
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.quantile import Latest
@@ -24,6 +28,17 @@ def meets_slo(spec: ExperimentSpec, answer: AnswerMeasure) -> bool:
     return tpot is None or answer.tpot_ms is None or answer.tpot_ms <= tpot
 
 
+def in_slo(spec: ExperimentSpec, side: Side) -> Bools:
+    """`meets_slo` of every answer of an arm; False where there is none."""
+    met = side.ok.copy()
+    if spec.slo_ttft_ms is not None:
+        met &= side.latency_ms("ttft") <= spec.slo_ttft_ms
+    if spec.slo_tpot_ms is not None:
+        tpot = side.latency_ms("tpot")
+        met &= np.isnan(tpot) | (tpot <= spec.slo_tpot_ms)
+    return met
+
+
 class ArmFigures:
     """The figures of one arm: counts, and percentiles over the latest answers that succeeded."""
 
@@ -31,26 +46,24 @@ class ArmFigures:
         self._spec = spec
         self.answers = 0
         self.errors = 0
-        self._faults: dict[str, int] = {}
+        self._faults: Counter[str] = Counter()
         self._latencies = [Latest() for _ in LATENCIES]
         self._judged = 0
         self._in_slo = 0
 
-    def add(self, answer: AnswerMeasure) -> None:
-        """Counts one answer; one that the shadow itself cancelled is none."""
-        if answer.fault == NOT_A_FAULT:
-            return
-        self.answers += 1
-        if answer.fault is not None:
-            self.errors += 1
-            self._faults[answer.fault] = self._faults.get(answer.fault, 0) + 1
-        else:
-            for latest, value in zip(self._latencies, latencies_ms(answer), strict=True):
-                if value is not None:
-                    latest.add(value)
-        if answer.streamed or answer.fault is not None:
-            self._judged += 1
-            self._in_slo += meets_slo(self._spec, answer)
+    def add(self, side: Side) -> None:
+        """Counts an arm's answers; one that the shadow itself cancelled is none."""
+        counted = side.present & ~side.cancelled
+        self.answers += int(counted.sum())
+        faults = [fault for fault in side.faults if fault != NOT_A_FAULT]
+        self.errors += len(faults)
+        self._faults.update(faults)
+        for latest, latency in zip(self._latencies, LATENCIES, strict=True):
+            values = side.latency_ms(latency)[side.ok]
+            latest.add(values[~np.isnan(values)])
+        judged = counted & (side.streamed | side.failed)
+        self._judged += int(judged.sum())
+        self._in_slo += int((judged & in_slo(self._spec, side)).sum())
 
     def show(self) -> dict[str, Any]:
         """The figures, JSON-able. `slo_met`: the share of streams within the SLOs, None where none is set."""

@@ -2,8 +2,10 @@
 
 from math import log
 
+import numpy as np
+
 from analysis.checks import FEWEST, Check
-from analysis.measure import PairRecord
+from analysis.columns import Columns, added
 
 _MARGIN = 0.10
 
@@ -20,14 +22,12 @@ class Bursts:
         self._pairs = 0
         self._tokens = [0.0, 0.0]  # control's, candidate's: sums of the answers' means
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one live pair."""
-        ours, theirs = record.answer("control"), record.answer(self._candidate)
-        if ours is None or theirs is None or ours.arrival_tokens is None or theirs.arrival_tokens is None:
-            return
-        self._pairs += 1
-        self._tokens[0] += ours.arrival_tokens
-        self._tokens[1] += theirs.arrival_tokens
+    def add(self, columns: Columns) -> None:
+        """Takes live pairs."""
+        both = [columns.side(arm).number("arrival_tokens") for arm in ("control", self._candidate)]
+        known = ~np.isnan(both[0]) & ~np.isnan(both[1])
+        self._pairs += int(known.sum())
+        self._tokens = [added(total, side[known]) for total, side in zip(self._tokens, both, strict=True)]
 
     def check(self) -> Check:
         """Withholds ITL where the two differ by more than a tenth."""

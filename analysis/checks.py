@@ -1,17 +1,21 @@
 """Is the comparison fair?  What must hold for a verdict to be shown, each with its reason."""
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+import numpy as np
+
 from analysis.calibration import Calibration
-from analysis.measure import AnswerMeasure, PairRecord
+from analysis.columns import Columns, Floats
 from analysis.mending import mend
 from analysis.modes import units_of
 from analysis.stats.quantile import Latest
 from analysis.stats.sequence import FEWEST_UNITS
 
+_NEVER = np.iinfo(np.int64).max
 _LOAD_MARGIN = 0.05
 _LAG_MS = 50.0
 _CACHED_DRIFT_MARGIN = 0.10
@@ -50,27 +54,29 @@ EVERY = ("ttft", "itl", "tpot", "e2e")
 
 
 class _Cached:
-    """Prompt tokens and those of them from the cache, control's and the candidate's, over a span of pairs."""
-
-    __slots__ = ("cached", "of", "pairs")
+    """Prompt tokens and those of them from the cache, control's and the candidate's, by spans of pairs."""
 
     def __init__(self) -> None:
         self.pairs = 0
-        self.cached = [0, 0]
-        self.of = [0, 0]
+        self._rows = array("d")  # of each span: cached and all, the control's and then the candidate's
 
-    def add(self, ours: AnswerMeasure, theirs: AnswerMeasure) -> None:
-        self.pairs += 1
-        for side, answer in enumerate((ours, theirs)):
-            self.cached[side] += answer.cached_tokens or 0
-            self.of[side] += answer.prompt_tokens or 0
+    def add(self, tokens: Floats) -> None:
+        """Four rows of tokens, a column for each pair."""
+        spans = (self.pairs + np.arange(tokens.shape[1])) // _SPAN_PAIRS
+        self.pairs += tokens.shape[1]
+        self._rows.extend([0.0] * (4 * (-(-self.pairs // _SPAN_PAIRS)) - len(self._rows)))
+        np.add.at(np.frombuffer(self._rows).reshape(-1, 4), spans, tokens.T)
+
+    @property
+    def spans(self) -> Floats:
+        """A row for each span."""
+        return np.array(self._rows).reshape(-1, 4)
 
     @staticmethod
-    def shares(spans: Sequence["_Cached"]) -> tuple[float, float]:
-        ours, theirs = (
-            sum(span.cached[side] for span in spans) / sum(span.of[side] for span in spans) for side in (0, 1)
-        )
-        return ours, theirs
+    def shares(spans: Floats) -> tuple[float, float]:
+        """From the cache, of all: the control's and the candidate's."""
+        cached, of, other_cached, other_of = spans.sum(axis=0).tolist()
+        return cached / of, other_cached / other_of
 
 
 class Fairness:
@@ -85,33 +91,28 @@ class Fairness:
         self._turns = False  # arms take turns: the control is first by design
         self._first = 0
         self._ordered = 0
-        self._cached = [_Cached()]
-        self._cached_pairs = 0
+        self._cached = _Cached()
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one live pair."""
-        ours, theirs = record.answer("control"), record.answer(self.candidate)
-        if record.block is not None and theirs is None:
-            return  # it was another candidate's turn
-        self._pairs += 1
-        self._arrivals[0] += ours is not None
-        self._arrivals[1] += theirs is not None
-        if ours is None or theirs is None:
-            return
-        self._failed_alone[0] += ours.fault is not None and theirs.fault is None
-        self._failed_alone[1] += theirs.fault is not None and ours.fault is None
-        self._turns = self._turns or record.block is not None
-        if ours.order != theirs.order:
-            self._ordered += 1
-            self._first += ours.order < theirs.order
-        if ours.prompt_tokens and theirs.prompt_tokens:
-            self._offered[0] += ours.prompt_tokens
-            self._offered[1] += theirs.prompt_tokens
-            if ours.cached_tokens is not None and theirs.cached_tokens is not None:
-                self._cached_pairs += 1
-                if self._cached[-1].pairs == _SPAN_PAIRS:
-                    self._cached.append(_Cached())
-                self._cached[-1].add(ours, theirs)
+    def add(self, columns: Columns) -> None:
+        """Takes live pairs."""
+        ours, theirs = columns.side("control"), columns.side(self.candidate)
+        meant = ~columns.in_turn | theirs.present  # else it was another candidate's turn
+        both = ours.present & theirs.present
+        self._pairs += int(meant.sum())
+        for at, (side, other) in enumerate(((ours, theirs), (theirs, ours))):
+            self._arrivals[at] += int((meant & side.present).sum())
+            self._failed_alone[at] += int((side.failed & other.ok).sum())
+        self._turns = self._turns or bool((both & columns.in_turn).any())
+        first, second = ours.number("order")[both], theirs.number("order")[both]
+        self._ordered += int((first != second).sum())
+        self._first += int((first < second).sum())
+        prompts = [side.number("prompt_tokens") for side in (ours, theirs)]
+        told = (prompts[0] > 0.0) & (prompts[1] > 0.0)
+        for at, tokens in enumerate(prompts):
+            self._offered[at] += int(tokens[told].sum())
+        cached = [side.number("cached_tokens") for side in (ours, theirs)]
+        told &= ~np.isnan(cached[0]) & ~np.isnan(cached[1])
+        self._cached.add(np.stack((cached[0], prompts[0], cached[1], prompts[1]))[:, told])
 
     def load(self) -> Check:
         """Arrivals and offered tokens per arm within 5 %."""
@@ -143,9 +144,9 @@ class Fairness:
         Both arms get the same copies at the same moments, so a lasting difference is the configuration's own
         (a smaller cache, none, another block size) and part of what is compared: it is told, not withheld.
         """
-        if self._cached_pairs < FEWEST:
+        if self._cached.pairs < FEWEST:
             return Check("cache_parity", None, "the engines do not report cached tokens", ("ttft", "e2e"))
-        spans = [span for span in self._cached if span.pairs]
+        spans = self._cached.spans
         ours, theirs = _Cached.shares(spans)
         detail = f"{self.candidate}: {theirs:.0%} of the prompt from cache, control {ours:.0%}"
         half = len(spans) // 2
@@ -187,14 +188,22 @@ class Lag:
         self._lags_ms = Latest()
         self._behind_ms = Latest()
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one live pair."""
-        shifts = record.shifts
-        sent = [a.sent_ns - shifts.get(a.arm, 0) for a in record.answers if a.twin == 0]
-        if len(sent) > 1:
-            self._lags_ms.add((max(sent) - min(sent)) / 1e6)
-        if sent and record.production_sent_ns is not None:
-            self._behind_ms.add((min(sent) - record.production_sent_ns) / 1e6)
+    def add(self, columns: Columns) -> None:
+        """Takes live pairs."""
+        pairs = len(columns)
+        first, last = np.full(pairs, _NEVER), np.full(pairs, -_NEVER)
+        arms = np.zeros(pairs, dtype=np.int64)
+        for (arm, twin), side in columns.sides.items():
+            if twin:
+                continue
+            sent = side.sent_ns - columns.shifts_ns(arm)
+            first = np.where(side.present, np.minimum(first, sent), first)
+            last = np.where(side.present, np.maximum(last, sent), last)
+            arms += side.present
+        several = arms > 1
+        self._lags_ms.add((last - first)[several] / 1e6)
+        known = columns.knows_production & (arms > 0)
+        self._behind_ms.add((first - columns.production_sent_ns)[known] / 1e6)
 
     def show(self) -> dict[str, float | None]:
         """JSON-able, in ms: the arms of a pair from first to last, and the first behind production."""

@@ -1,8 +1,11 @@
 """How do a candidate's answers differ, counted?  Divergence per token, by length, by finish reason."""
 
+from collections import Counter
 from typing import Any
 
-from analysis.measure import AnswerMeasure, PairRecord
+import numpy as np
+
+from analysis.columns import Columns, Side, added
 
 # Answers that are as long as the control's are compared with one another: exact matches fall with length.
 BANDS = (16, 64, 256, 1024)
@@ -16,24 +19,33 @@ class DiffFigures:
         self._diverged = 0.0
         self._compared = 0.0
         self._bands = [[0, 0.0] for _ in range(len(BANDS) + 1)]  # pairs, and how many of them were the same
-        self._reasons: dict[tuple[str, str], int] = {}
+        self._reasons: Counter[tuple[str, str]] = Counter()
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one pair."""
-        ours, theirs = record.answer("control"), record.answer(self._arm, self._twin)
-        scores = record.outputs.get(self._arm)
-        if ours is None or theirs is None or scores is None:
-            return
-        same, compared = scores.get("exact_match"), record.compared_tokens.get(self._arm)
-        if same is not None and compared is not None:
-            self._diverged += 1.0 - same
-            self._compared += compared
-        if same is not None and ours.completion_tokens is not None:
-            band = self._bands[sum(ours.completion_tokens > bound for bound in BANDS)]
-            band[0] += 1
-            band[1] += same
-        for pair in zip(_reasons(ours), _reasons(theirs), strict=False):
-            self._reasons[pair] = self._reasons.get(pair, 0) + 1
+    def add(self, columns: Columns) -> None:
+        """Takes pairs."""
+        ours, theirs = columns.side("control"), columns.side(self._arm, self._twin)
+        scored = columns.scored(self._arm) & ours.present & theirs.present
+        same = columns.output(self._arm, "exact_match")
+        compared = columns.compared_tokens(self._arm)
+        counted = scored & ~np.isnan(same) & ~np.isnan(compared)
+        self._diverged = added(self._diverged, 1.0 - same[counted])
+        self._compared = added(self._compared, compared[counted])
+        tokens = ours.number("completion_tokens")
+        timed = scored & ~np.isnan(same) & ~np.isnan(tokens)
+        which = np.searchsorted(BANDS, tokens[timed])
+        for number, band in enumerate(self._bands):
+            values = same[timed][which == number]
+            band[0] += len(values)
+            band[1] = added(band[1], values)
+        self._count_reasons(ours, theirs, np.flatnonzero(scored).tolist())
+
+    def _count_reasons(self, ours: Side, theirs: Side, rows: list[int]) -> None:
+        mine, other = ours.reasons, theirs.reasons
+        found = Counter([(mine[row], other[row]) for row in rows])
+        for row in ours.more_reasons.keys() & theirs.more_reasons.keys() & set(rows):
+            found.update(zip(ours.more_reasons[row], theirs.more_reasons[row], strict=False))
+        for (said, other_said), times in found.items():
+            self._reasons[said or "none", other_said or "none"] += times
 
     @property
     def hazard(self) -> float | None:
@@ -75,7 +87,3 @@ class DiffFigures:
 def _band(number: int) -> str:
     low = BANDS[number - 1] + 1 if number else 1
     return f"{low}-{BANDS[number]}" if number < len(BANDS) else f"{low} and more"
-
-
-def _reasons(answer: AnswerMeasure) -> list[str]:
-    return [reason or "none" for reason in (answer.finish_reason, *answer.more_reasons)]

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from analysis.measure import LATENCIES, Latency, PairRecord
+from analysis.columns import Columns, Ints
+from analysis.measure import LATENCIES, Latency
 from analysis.stats.bootstrap import HORIZON, QuantileEffect, fewest_pairs, quantile_effect
-from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.quantile import FEWEST_FOR_P99
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -31,34 +31,29 @@ class Horizons:
     """The first pairs of one candidate, and the change of each latency's percentiles at the latest horizon.
 
     Of what comes after the last horizon nothing is kept: memory is bounded, 24 bytes a pair and latency.
-    A failed answer is infinitely slow; where failures reach a percentile nothing is said of it.
+    A failed answer is infinitely slow; where failures reach a percentile nothing is said of it.  A latency of
+    0 says nothing.
     """
 
     def __init__(self, candidate: str) -> None:
         self._candidate = candidate
         self._columns = {latency: _Column() for latency in LATENCIES}
-        self._full = False
         self._made: dict[tuple[str, str, int, float], QuantileEffect | None] = {}
 
-    def add(self, record: PairRecord, window: int) -> None:
-        """Takes one pair; `window` is the number of its window."""
-        if self._full:
-            return
-        ours, theirs = record.answer("control"), record.answer(self._candidate)
-        if ours is None or theirs is None or NOT_A_FAULT in (ours.fault, theirs.fault):
-            return
-        if ours.fault is not None and theirs.fault is not None:
-            return
+    def add(self, columns: Columns, windows: Ints) -> None:
+        """Takes pairs; `windows` are the numbers of their windows."""
+        ours, theirs = columns.side("control"), columns.side(self._candidate)
+        counts = ours.present & theirs.present & ~ours.cancelled & ~theirs.cancelled
+        counts &= ~(ours.failed & theirs.failed)
         for latency, column in self._columns.items():
-            if len(column.windows) == HORIZONS[-1]:
+            room = HORIZONS[-1] - len(column.windows)
+            if not room:
                 continue
-            values = [inf if a.fault is not None else a.latency_ms(latency) for a in (ours, theirs)]
-            if values[0] is None or values[1] is None:
-                continue
-            column.control.append(values[0])
-            column.candidate.append(values[1])
-            column.windows.append(window)
-        self._full = all(len(column.windows) == HORIZONS[-1] for column in self._columns.values())
+            mine, other = (np.where(side.failed, inf, side.latency_ms(latency)) for side in (ours, theirs))
+            taken = np.flatnonzero(counts & (mine > 0.0) & (other > 0.0))[:room]
+            column.control.extend(mine[taken].tolist())
+            column.candidate.extend(other[taken].tolist())
+            column.windows.extend(windows[taken].tolist())
 
     def show(self, alpha: float) -> dict[str, dict[str, Any]]:
         """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with

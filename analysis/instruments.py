@@ -3,8 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from analysis.checks import EVERY, FEWEST, Check
-from analysis.measure import AnswerMeasure, PairRecord
+from analysis.columns import Bools, Columns, Side
+from analysis.measure import LATENCIES
 
 _IMPOSSIBLE = 0.001  # of the pairs
 _LATE = 0.01  # of the timers
@@ -24,10 +27,13 @@ class Clock:
         self._pairs = 0
         self._impossible = 0
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one live pair."""
-        self._pairs += 1
-        self._impossible += any(_is_impossible(answer) for answer in record.answers)
+    def add(self, columns: Columns) -> None:
+        """Takes live pairs."""
+        self._pairs += len(columns)
+        impossible = np.zeros(len(columns), dtype=bool)
+        for side in columns.sides.values():
+            impossible |= _impossible(side)
+        self._impossible += int(impossible.sum())
 
     def check(self) -> Check:
         """Hardly a pair with an end before its beginning."""
@@ -38,11 +44,11 @@ class Clock:
         return Check("clock", share <= _IMPOSSIBLE, detail, EVERY)
 
 
-def _is_impossible(answer: AnswerMeasure) -> bool:
-    latencies = (answer.ttft_ms, answer.itl_ms, answer.tpot_ms, answer.e2e_ms)
-    backwards = answer.end_ns < answer.sent_ns or any(value is not None and value < 0 for value in latencies)
-    first, last = answer.ttft_ms, answer.e2e_ms
-    return backwards or (first is not None and last is not None and first > last)
+def _impossible(side: Side) -> Bools:
+    found: Bools = (side.end_ns < side.sent_ns) | (side.latency_ms("ttft") > side.latency_ms("e2e"))
+    for latency in LATENCIES:
+        found |= side.latency_ms(latency) < 0.0
+    return found
 
 
 class Harness:

@@ -4,11 +4,14 @@ An arm that carries a tenth of an engine's load answers faster than that engine,
 batches are smaller.  So the control, configured as production is, seems faster too, by as much.
 """
 
-from math import exp, log
+from math import exp
 from typing import Any
 
+import numpy as np
+
+from analysis.columns import Columns
 from analysis.loads import Loads
-from analysis.measure import LATENCIES, Latency, PairRecord, latencies_ms
+from analysis.measure import LATENCIES, Latency
 from analysis.modes import LIVE, REPLAY
 from analysis.verdict import Label
 
@@ -24,23 +27,20 @@ class Naive:
         self._sums: dict[str, list[int]] = {}
         self._pairs: dict[str, list[int]] = {}
 
-    def add(self, record: PairRecord) -> None:
-        """Takes one live pair; without production's answer it says nothing."""
-        shown = record.production
-        if shown is None or shown.fault is not None:
-            return
-        logs = [_log(value) for value in latencies_ms(shown)]
-        for answer in record.answers:
-            if answer.twin or answer.fault is not None:
+    def add(self, columns: Columns) -> None:
+        """Takes live pairs; without production's answer one says nothing."""
+        shown = columns.production
+        for (arm, twin), side in columns.sides.items():
+            both = shown.ok & side.ok
+            if twin or not both.any():
                 continue
-            if answer.arm not in self._sums:
-                self._sums[answer.arm], self._pairs[answer.arm] = [0] * len(LATENCIES), [0] * len(LATENCIES)
-            sums, pairs = self._sums[answer.arm], self._pairs[answer.arm]
-            for at, value in enumerate(latencies_ms(answer)):
-                ours, theirs = logs[at], _log(value)
-                if ours is not None and theirs is not None:
-                    sums[at] += round((theirs - ours) * 1e9)
-                    pairs[at] += 1
+            sums = self._sums.setdefault(arm, [0] * len(LATENCIES))
+            pairs = self._pairs.setdefault(arm, [0] * len(LATENCIES))
+            for at, latency in enumerate(LATENCIES):
+                gaps = (side.log_latency(latency) - shown.log_latency(latency))[both]
+                known = gaps[np.isfinite(gaps)]
+                sums[at] += int(np.rint(known * 1e9).astype(np.int64).sum())
+                pairs[at] += len(known)
 
     def ratio(self, arm: str, latency: Latency) -> float | None:
         """Arm / production; None below 20 pairs."""
@@ -82,7 +82,3 @@ class Naive:
         if mode == REPLAY:  # it answered none of these, at whatever load it had
             return "; ".join(["nothing is said of production", *verdicts])
         return "; ".join([f"not comparable to production{why}", *verdicts])
-
-
-def _log(value: float | None) -> float | None:
-    return log(value) if value is not None and value > 0.0 else None

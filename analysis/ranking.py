@@ -4,32 +4,37 @@ from collections.abc import Callable, Mapping, Sequence
 from math import exp
 from typing import Any, Literal
 
+import numpy as np
+
 from analysis import checks
 from analysis.arm_figures import ArmFigures
 from analysis.bursts import Bursts
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
+from analysis.columns import Columns, Gathering
 from analysis.diff_figures import DiffFigures
 from analysis.forced import ForcedPhase
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
 from analysis.loads import Loads
-from analysis.measure import LATENCIES, Latency, PairRecord, latencies_ms
+from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
 from analysis.quality import Quality
 from analysis.rates import Rates
+from analysis.series import series
 from analysis.several import beaten, discoveries
 from analysis.spec import ExperimentSpec
 from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
-from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
 
 Phase = Literal["calibration", "forced", "live"]
 
 _POINTS = 240  # of each series shown
+_TOGETHER = 2048  # pairs that are counted at once, at most
+_LOOKS = 256  # once so many windows are there, the next look is when as large a share of them is there anew
 
 
 class Trial:
@@ -61,6 +66,8 @@ class Trial:
         self._blocks_ns = 0
         self._forced: ForcedPhase | None = None
         self._decided: dict[tuple[str, Latency], Label] = {}
+        self._next_look = 0
+        self._waiting = Gathering()  # pairs of this phase, not yet counted
         self._pairs = 0
         self._unused = 0
         self._marked: dict[str, int] = {}
@@ -69,9 +76,9 @@ class Trial:
         self.blocks = 0  # where arms take turns: the number of the next block
         self.turns = 0  # blocks that candidates have had
         self._books: tuple[int, int, dict[str, int]] = (0, 0, {})
+        self._replay: dict[str, Any] | None = None
         self._hardware = Hardware()
         self._harness = Harness()
-        self._replay: dict[str, Any] | None = None
         self._floor_diffs = DiffFigures("control", twin=1)
         self._quality = {name: Quality(name) for name in spec.candidates}
         self._begin_figures()
@@ -102,6 +109,7 @@ class Trial:
     @property
     def windows(self) -> Windows | None:
         """The windows of all judged pairs, None while there are none."""
+        self._count()
         return self._windows
 
     @property
@@ -126,29 +134,45 @@ class Trial:
         if self._forced is not None and self.phase == "forced":
             self._forced.add(record)
             return
-        self._count_answers(record)
+        self._waiting.add(record)
         if self._windows is None:
             self._calibrating.add(record)
-            self._floor_diffs.add(record)
             if self._calibrating.enough():
                 self.calibrate()
             return
-        self._lag.add(record)
-        self._clock.add(record)
-        self._naive.add(record)
-        for fairness in self._fairness.values():
-            fairness.add(record)
-        for name, diffs in self._diffs.items():
-            diffs.add(record)
-            self._bursts[name].add(record)
-        at_ns = self._window_ns(record)
-        window = at_ns // self._windows.window_ns
-        for horizons in self._horizons.values():
-            horizons.add(record, window)
         if self._watch is not None:
-            self._watch(record, window)
-        if self._windows.add(at_ns, self._values(record)):
-            self._look(self._windows)
+            self._watch(record, self._window_ns(record) // self._windows.window_ns)
+        if len(self._waiting) >= _TOGETHER:
+            self._count()
+
+    def _count(self) -> None:
+        """Counts the pairs that wait to be; how many are counted together changes nothing."""
+        if not len(self._waiting):
+            return
+        columns, windows = Columns(self._waiting), self._windows
+        self._waiting = Gathering()
+        self._production.add(columns.production)
+        self._control.add(columns.side("control"))
+        for name, figures in self._candidates.items():
+            figures.add(columns.side(name))
+        if windows is None:
+            self._floor_diffs.add(columns)
+            return
+        self._lag.add(columns)
+        self._clock.add(columns)
+        self._naive.add(columns)
+        for name, fairness in self._fairness.items():
+            fairness.add(columns)
+            self._diffs[name].add(columns)
+            self._bursts[name].add(columns)
+        at_block_ns = self._blocks_ns + columns.blocks * windows.window_ns
+        at_ns = np.where(columns.in_turn, at_block_ns, columns.at_ns)
+        for horizons in self._horizons.values():
+            horizons.add(columns, at_ns // windows.window_ns)
+        values = series(columns, self.spec.candidates)
+        for rates in self._rates.values():
+            values |= rates.add(columns)
+        windows.add_many(at_ns, values, lambda: self._closed(windows))
 
     def _window_ns(self, record: PairRecord) -> int:
         """The instant that says which window a pair is of."""
@@ -162,6 +186,7 @@ class Trial:
         A calibration that is over stays as it is.
         """
         if self._calibration is None:
+            self._count()
             found = self._calibrating.finish() if calibration is None else Calibration.from_map(calibration)
             self._calibration = found
             # Where arms take turns a block is a window, however long, and has settled once the next has.
@@ -195,6 +220,7 @@ class Trial:
         """
         turns, of = int(body["turns"]), int(body["of"])
         self._replay = {"turns": min(turns, of), "of": of, "over": turns >= of}
+        self._count()
         if turns >= of and self._windows is not None and self._windows.finish():
             self._look(self._windows)
 
@@ -217,34 +243,15 @@ class Trial:
         """Takes the load of a span of time; KeyError, TypeError or ValueError when it is none."""
         self._loads.add(body)
 
-    def _count_answers(self, record: PairRecord) -> None:
-        if record.production is not None:
-            self._production.add(record.production)
-        for answer in record.answers:
-            figures = self._control if answer.arm == "control" else self._candidates.get(answer.arm)
-            if figures is not None and answer.twin == 0:
-                figures.add(answer)
-
-    def _values(self, record: PairRecord) -> dict[str, float]:
-        values: dict[str, float] = {}
-        ours = record.answer("control")
-        for name in self.spec.candidates:
-            values |= self._rates[name].add(record)
-            theirs = record.answer(name)
-            if ours is None or theirs is None:
-                continue
-            faults = ours.fault, theirs.fault
-            both = zip(LATENCIES, latencies_ms(ours), latencies_ms(theirs), strict=True)
-            for latency, control, candidate in both:
-                d = contrast(control, candidate, *faults)
-                if d is not None:
-                    values[f"{latency} {name}"] = d
-            for metric, score in record.outputs.get(name, {}).items():
-                values[f"{metric} {name}"] = score
-        return values
+    def _closed(self, windows: Windows) -> None:
+        """Looks after each window, and where there are many once a few in a thousand more are there: a look
+        costs the more the more there are."""
+        if windows.closed >= self._next_look:
+            self._look(windows)
 
     def _look(self, windows: Windows) -> None:
         """Notes the first decision on each latency, at the windows closed now."""
+        self._next_look = windows.closed + max(1, windows.closed // _LOOKS)
         for name in self.spec.candidates:
             for latency in LATENCIES:
                 if (name, latency) not in self._decided:
@@ -258,6 +265,7 @@ class Trial:
 
         Ratios are geometric means of candidate / control (0.75: a quarter faster), None where there is none.
         """
+        self._count()
         every_check = self._checks()
         candidates = [self._candidate(name, every_check) for name in self.spec.candidates]
         candidates.sort(key=candidate_order)
@@ -287,11 +295,11 @@ class Trial:
                 "by": None if calibration is None else calibration.by,
             },
             "forced": None if self._forced is None else self._forced.show(),
+            "replay": self._replay,
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
             "checks": [check.show(self.spec.mode) for check in every_check["all"]],
             "load": self._loads.show(),
             "hardware": self._hardware.show(),
-            "replay": self._replay,
             "dispatch": self._lag.show(),
             "production": {
                 "observed_only": True,  # nothing is judged by it

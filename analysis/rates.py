@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.arm_figures import has_slo, meets_slo
-from analysis.measure import LATENCIES, AnswerMeasure, PairRecord, latencies_ms
+import numpy as np
+
+from analysis.arm_figures import has_slo, in_slo
+from analysis.columns import Bools, Columns, Floats, Side
+from analysis.measure import LATENCIES, Latency
 from analysis.spec import ExperimentSpec
-from analysis.stats.contrast import NOT_A_FAULT
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.stats.windows import Windows
 from analysis.verdict import Interval, interval
@@ -43,35 +45,33 @@ class Rates:
         self._slow_ms = slow_ms
         self._counts: dict[str, _Count] = {}
 
-    def add(self, record: PairRecord) -> dict[str, float]:
-        """Counts one pair; what it adds to the series of windows, by their names: -1, 0 or 1."""
-        ours, theirs = record.answer("control"), record.answer(self._candidate)
-        if ours is None or theirs is None or NOT_A_FAULT in (ours.fault, theirs.fault):
-            return {}
+    def add(self, columns: Columns) -> dict[str, Floats]:
+        """Counts pairs; what they add to the series of windows, by name: -1, 0 or 1, NaN for nothing."""
+        ours, theirs = columns.side("control"), columns.side(self._candidate)
+        counts = ours.present & theirs.present & ~ours.cancelled & ~theirs.cancelled
         values = {}
-        for rate, amiss in self._amiss(ours, theirs).items():
-            if (count := self._counts.get(rate)) is None:
-                count = self._counts[rate] = _Count()
-            count.pairs += 1
-            count.control += amiss[0]
-            count.candidate += amiss[1]
-            values[f"{rate} {self._candidate}"] = float(amiss[1]) - float(amiss[0])
+        for rate, (known, mine, other) in self._amiss(ours, theirs).items():
+            said = known & counts
+            if not said.any():
+                continue
+            count = self._counts.setdefault(rate, _Count())
+            count.pairs += int(said.sum())
+            count.control += int((said & mine).sum())
+            count.candidate += int((said & other).sum())
+            values[f"{rate} {self._candidate}"] = np.where(said, other.astype(float) - mine, np.nan)
         return values
 
-    def _amiss(self, ours: AnswerMeasure, theirs: AnswerMeasure) -> dict[str, tuple[bool, bool]]:
-        found = {"errors": (ours.fault is not None, theirs.fault is not None)}
-        if has_slo(self._spec) and all(
-            answer.streamed or answer.fault is not None for answer in (ours, theirs)
-        ):
-            found["slo"] = (not meets_slo(self._spec, ours), not meets_slo(self._spec, theirs))
-        times = zip(LATENCIES, latencies_ms(ours), latencies_ms(theirs), strict=True)
-        for latency, control, candidate in times:
-            bound = self._slow_ms.get(latency)
-            if bound is None:
+    def _amiss(self, ours: Side, theirs: Side) -> dict[str, tuple[Bools, Bools, Bools]]:
+        """Of each rate: where something can be said, and where either arm's answer is amiss."""
+        found = {"errors": (np.ones(len(ours.failed), dtype=bool), ours.failed, theirs.failed)}
+        if has_slo(self._spec):
+            judged = (ours.streamed | ours.failed) & (theirs.streamed | theirs.failed)
+            found["slo"] = (judged, ~in_slo(self._spec, ours), ~in_slo(self._spec, theirs))
+        for latency in LATENCIES:
+            if (bound_ms := self._slow_ms.get(latency)) is None:
                 continue
-            mine, other = _is_slow(ours, control, bound), _is_slow(theirs, candidate, bound)
-            if mine is not None and other is not None:
-                found[f"slow_{latency}"] = (mine, other)
+            known, slow = zip(*(_slow(side, latency, bound_ms) for side in (ours, theirs)), strict=True)
+            found[f"slow_{latency}"] = (known[0] & known[1], *slow)
         return found
 
     def show(self, windows: Windows | None, alpha: float) -> dict[str, dict[str, Any]]:
@@ -100,10 +100,10 @@ class Rates:
         return shown
 
 
-def _is_slow(answer: AnswerMeasure, value_ms: float | None, bound_ms: float) -> bool | None:
-    if answer.fault is not None:
-        return True
-    return None if value_ms is None else value_ms > bound_ms
+def _slow(side: Side, latency: Latency, bound_ms: float) -> tuple[Bools, Bools]:
+    """Where it can be said whether an answer is slow, and where it is."""
+    values = side.latency_ms(latency)
+    return side.failed | ~np.isnan(values), side.failed | (values > bound_ms)
 
 
 def _label(found: Interval | None) -> RateLabel:

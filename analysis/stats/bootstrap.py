@@ -5,7 +5,7 @@ more often than it says.  `HORIZON` is what every figure from here is labelled w
 """
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil, inf, log
 from typing import Final
 
 import numpy as np
@@ -51,7 +51,7 @@ def quantile_effect(
     Whole blocks are drawn, so that neighbours that depend on each other stay together; both arms' values of a
     pair are drawn together.  The interval holds the middle 1 - alpha of the resamples.  None below
     `fewest_pairs` or 15 blocks.  Exchanging the arms negates all three figures exactly.  An infinite latency
-    is a failure; where it reaches the percentile, nothing is said.
+    is a failure; where it reaches the percentile, or one of 0 does, nothing is said.
     """
     kept, which = np.unique(blocks, return_inverse=True)
     if len(control) < fewest_pairs(share) or len(kept) < FEWEST_UNITS:
@@ -76,7 +76,7 @@ class _Sorted:
 
     def __init__(self, values: NDArray[np.float64], which: NDArray[np.intp], share: float) -> None:
         order = np.argsort(values, kind="stable")
-        self._logs = [log(value) if np.isfinite(value) else float("inf") for value in values[order].tolist()]
+        self._logs = [_log(value) for value in values[order].tolist()]
         self._blocks = which[order]
         self._share = share
 
@@ -84,3 +84,7 @@ class _Sorted:
         """The log of the smallest value with the share of all at or below it, blocks counted so often."""
         reached = np.cumsum(counts[self._blocks])
         return self._logs[int(np.searchsorted(reached, self._share * reached[-1] - 1e-9))]
+
+
+def _log(value: float) -> float:
+    return log(value) if 0.0 < value < inf else inf if value > 0.0 else -inf

@@ -1,8 +1,7 @@
 """What are the percentiles of the answers so far?  Of the latest ones, and only where enough were seen."""
 
-from array import array
-
 import numpy as np
+from numpy.typing import NDArray
 
 FEWEST_FOR_P99 = 1000  # with fewer, no confidence interval of the p99 has an upper end
 
@@ -11,31 +10,33 @@ class Latest:
     """The latest `size` values; their percentiles do not depend on the order in which they came."""
 
     def __init__(self, size: int = 1 << 14) -> None:
-        self._size = size
-        self._values = array("d")
-        self._next = 0
+        self._kept = np.empty(size)
+        self._taken = 0
 
-    def add(self, value: float) -> None:
-        """Takes one value, and forgets the oldest when full."""
-        if len(self._values) < self._size:
-            self._values.append(value)
-        else:
-            self._values[self._next] = value
-            self._next = (self._next + 1) % self._size
+    def add(self, values: NDArray[np.float64]) -> None:
+        """Takes values in the order in which they came, and forgets the oldest when full."""
+        size = len(self._kept)
+        at = np.arange(self._taken, self._taken + len(values))[-size:] % size
+        self._kept[at] = values[-size:]
+        self._taken += len(values)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return min(self._taken, len(self._kept))
+
+    @property
+    def _values(self) -> NDArray[np.float64]:
+        return self._kept[: len(self)]
 
     def quantile(self, share: float) -> float | None:
         """One quantile of the values kept, None without any."""
-        return float(np.quantile(np.array(self._values), share)) if self._values else None
+        return float(np.quantile(self._values, share)) if len(self) else None
 
     def percentiles(self) -> dict[str, float | None]:
         """p50, p95 and p99; None where there are too few values to say (the p99 needs 1,000)."""
-        n = len(self._values)
+        n = len(self)
         if n == 0:
             return {"p50": None, "p95": None, "p99": None}
-        p50, p95, p99 = np.quantile(np.array(self._values), (0.5, 0.95, 0.99))
+        p50, p95, p99 = np.quantile(self._values, (0.5, 0.95, 0.99))
         return {
             "p50": float(p50),
             "p95": float(p95) if n >= 20 else None,

@@ -5,9 +5,9 @@ A value may be infinite: a failure, of the candidate where it is positive (`anal
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, inf, isfinite
+from math import fsum, inf, isfinite, isnan
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,13 +44,16 @@ class _Column:
             side.insert(row, 0)
 
     def add(self, row: int, values: list[float]) -> None:
-        finite = [value for value in values if isfinite(value)]
+        finite, top, bottom = values, max(values), min(values)
+        if top == inf or bottom == -inf:
+            finite = [value for value in values if isfinite(value)]
+            self.failed[1][row] += sum(value == inf for value in values)
+            self.failed[0][row] += sum(value == -inf for value in values)
+            top, bottom = max(finite, default=-inf), min(finite, default=inf)
         self.sums[row] += fsum(finite)  # exact, so that the order of arrival leaves no trace
         self.counts[row] += len(values)
-        self.failed[1][row] += sum(value == inf for value in values)
-        self.failed[0][row] += sum(value == -inf for value in values)
-        self.tops[row] = max([self.tops[row], *finite])
-        self.bottoms[row] = min([self.bottoms[row], *finite])
+        self.tops[row] = max(self.tops[row], top)
+        self.bottoms[row] = min(self.bottoms[row], bottom)
 
     def means(self) -> NDArray[np.float64]:
         """Of every window with a value; a failure counts as the worst rank among the window's answers."""
@@ -95,10 +98,7 @@ class Windows:
         if self._closed_before is not None and before <= self._closed_before:
             return False
         self._closed_before = before
-        ready = sorted(key for key in self._open if key < before)
-        for key in ready:
-            self._close(key, self._open.pop(key))
-        return bool(ready)
+        return self._close_before(before)
 
     def finish(self) -> bool:
         """Closes the windows that are open: what they are to hold has come.  Whether there were any."""
@@ -107,6 +107,55 @@ class Windows:
             self._close(key, self._open.pop(key))
         if ready:
             self._closed_before = ready[-1] + 1
+        return bool(ready)
+
+    def add_many(
+        self, at_ns: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]], closed: Callable[[], None]
+    ) -> None:
+        """`add` of many pairs in turn, NaN where a series has no value; calls `closed` where that is True."""
+        keys, before = (at_ns // self.window_ns), (at_ns - self._settle_ns) // self.window_ns
+        reached = np.maximum.accumulate(before)  # every window of a lower key is closed, after each pair
+        first = reached[:1] - 1
+        if self._closed_before is not None:
+            reached = np.maximum(reached, self._closed_before)
+            first = np.array([self._closed_before])
+        held = np.concatenate((first, reached[:-1]))  # and before it
+        late = keys < held
+        self._add_open(keys, values, np.flatnonzero(~late))
+        moves = reached > held
+        for row in np.flatnonzero(late | moves).tolist():
+            if late[row]:
+                told = {name: float(column[row]) for name, column in values.items()}
+                self._add_late(int(keys[row]), {name: v for name, v in told.items() if not isnan(v)})
+            else:
+                self._closed_before = int(reached[row])
+                if self._close_before(self._closed_before):
+                    closed()
+
+    def _add_open(
+        self, keys: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]], rows: NDArray[np.intp]
+    ) -> None:
+        """Adds these rows, whose windows are open when their turn is, to what those windows hold."""
+        order = rows[np.argsort(keys[rows], kind="stable")]
+        found, begins, counts = np.unique(keys[order], return_index=True, return_counts=True)
+        spans = list(zip(found.tolist(), begins.tolist(), (begins + counts).tolist(), strict=True))
+        windows = [self._open.setdefault(key, _Open()) for key, _, _ in spans]
+        for window, (_, begin, end) in zip(windows, spans, strict=True):
+            window.pairs += end - begin
+        for name, column in values.items():
+            ordered = column[order]
+            known = ~np.isnan(ordered)
+            ends = np.concatenate(([0], np.cumsum(known)))  # how many values come before each row
+            kept = ordered[known].tolist()
+            for window, (_, begin, end) in zip(windows, spans, strict=True):
+                if part := kept[ends[begin] : ends[end]]:
+                    window.values.setdefault(name, []).extend(part)
+
+    def _close_before(self, before: int) -> bool:
+        """Closes every window of a lower key; whether there was one."""
+        ready = sorted(key for key in self._open if key < before)
+        for key in ready:
+            self._close(key, self._open.pop(key))
         return bool(ready)
 
     def _close(self, key: int, window: _Open) -> None:
@@ -134,6 +183,11 @@ class Windows:
         if column is None:
             column = self._columns[name] = _Column(len(self._keys))
         return column
+
+    @property
+    def closed(self) -> int:
+        """How many windows are closed, with enough pairs or without."""
+        return len(self._keys)
 
     @property
     def units(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.asked import read_asked
+from analysis.columns import Columns
 from analysis.diff_figures import DiffFigures
 from analysis.measure import measure
 from analysis.metrics._choose import every_metric
@@ -203,8 +204,8 @@ def record(words: list[str], others: list[str], **more: Any) -> Any:
 def test_the_hazard_is_the_differences_over_the_tokens_that_could_have_differed() -> None:
     figures, floor = DiffFigures("quick"), DiffFigures("control", 1)
     words = ["aa ", "bb ", "cc ", "dd "]
-    figures.add(record(words, words))  # four tokens and no difference
-    figures.add(record(words, [*words[:2], "xx ", "dd "]))  # the third differs
+    same, other = record(words, words), record(words, [*words[:2], "xx ", "dd "])  # the third differs
+    figures.add(Columns.of([same, other]))
     shown = figures.show(floor)
     assert shown["divergence"] == {
         "per_token": pytest.approx(1 / 7), "tokens": 7, "floor": None, "floor_tokens": 0

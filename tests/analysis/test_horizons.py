@@ -3,9 +3,11 @@
 from math import exp
 from random import Random
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from analysis.columns import Columns
 from analysis.horizons import HORIZONS, Horizons
 from analysis.measure import PairRecord
 from tests.analysis.fleet import pair_record
@@ -15,8 +17,8 @@ ALPHA = 0.05
 
 def filled(n: int, scale: float = 1.2, seed: int = 1, per_window: int = 10) -> Horizons:
     horizons, rng = Horizons("slow"), Random(seed)
-    for number in range(n):
-        horizons.add(pair_record(number, {"slow": scale}, rng=rng), number // per_window)
+    taken = [pair_record(number, {"slow": scale}, rng=rng) for number in range(n)]
+    horizons.add(Columns.of(taken), np.arange(n) // per_window)
     return horizons
 
 
@@ -40,10 +42,10 @@ def test_until_twice_as_many_pairs_are_there_the_figures_stay_as_they_are() -> N
     horizons = filled(1000)
     before = horizons.show(ALPHA)["e2e"]["p95"]
     rng = Random(2)
-    for number in range(1000, 1999):
-        horizons.add(pair_record(number, {"slow": 3.0}, rng=rng), number // 10)
+    more = [pair_record(number, {"slow": 3.0}, rng=rng) for number in range(1000, 2000)]
+    horizons.add(Columns.of(more[:-1]), np.arange(1000, 1999) // 10)
     assert horizons.show(ALPHA)["e2e"]["p95"] == before
-    horizons.add(pair_record(1999, {"slow": 3.0}, rng=rng), 199)
+    horizons.add(Columns.of(more[-1:]), np.array([199]))
     assert horizons.show(ALPHA)["e2e"]["horizon"] == 2000
     assert horizons.show(ALPHA)["e2e"]["p95"]["ratio"] > before["upper"]
 
@@ -58,19 +60,35 @@ def test_where_failures_reach_a_percentile_nothing_is_said_of_it() -> None:
         return replace(record, answers=tuple(answers))
 
     horizons, rng = Horizons("slow"), Random(3)
-    for number in range(1000):
-        record = pair_record(number, {"slow": 1.0}, rng=rng)
-        horizons.add(failed(record) if number % 25 == 0 else record, number // 10)
+    taken = [pair_record(number, {"slow": 1.0}, rng=rng) for number in range(1000)]
+    taken[::25] = map(failed, taken[::25])
+    horizons.add(Columns.of(taken), np.arange(1000) // 10)
     said = horizons.show(ALPHA)["ttft"]
     assert said["p99"]["refused"] == "failures reach this percentile"
     assert said["p50"]["refused"] is None
 
 
+def test_a_latency_of_nothing_says_nothing() -> None:
+    def at_once(record: PairRecord) -> PairRecord:
+        answers = (replace(a, itl_ms=0.0) if a.arm == "slow" else a for a in record.answers)
+        return replace(record, answers=tuple(answers))
+
+    horizons, rng = Horizons("slow"), Random(5)
+    taken = [pair_record(number, {"slow": 1.0}, rng=rng) for number in range(1100)]
+    taken[:100] = map(at_once, taken[:100])
+    horizons.add(Columns.of(taken), np.arange(1100) // 10)
+    said = horizons.show(ALPHA)
+    assert (said["itl"]["pairs"], said["ttft"]["pairs"]) == (1000, 1100)
+    assert said["itl"]["p50"]["ratio"] is not None
+
+
 def test_memory_is_bounded_by_the_last_horizon() -> None:
     horizons, rng = Horizons("slow"), Random(4)
     record = pair_record(0, {"slow": 1.0}, rng=rng)
-    for number in range(HORIZONS[-1] + 500):
-        horizons.add(record, number // 100)
+    whole = HORIZONS[-1] + 500
+    for begin in range(0, whole, 1500):  # the last of them passes beyond the last horizon
+        numbers = np.arange(begin, min(begin + 1500, whole)) // 100
+        horizons.add(Columns.of([record] * len(numbers)), numbers)
     said = horizons.show(ALPHA)["tpot"]
     assert said["pairs"] == said["horizon"] == HORIZONS[-1] == 16_000
     assert said["p50"]["ratio"] == pytest.approx(

@@ -118,20 +118,20 @@ def test_tau_is_at_least_1_and_1_where_nothing_can_be_said() -> None:
 def test_percentiles_are_none_where_too_few_answers_came() -> None:
     latest = Latest()
     assert latest.percentiles() == {"p50": None, "p95": None, "p99": None}
-    for value in range(1, 1000):
-        latest.add(float(value))
+    latest.add(np.arange(1.0, 1000.0))
     assert latest.percentiles()["p50"] == 500.0
     assert latest.percentiles()["p99"] is None
-    latest.add(1000.0)
+    latest.add(np.array([1000.0]))
     assert latest.percentiles()["p99"] == pytest.approx(990.0, abs=1.0)
 
 
-def test_only_the_latest_answers_are_kept() -> None:
+@pytest.mark.parametrize("at_once", [1, 3, 7, 10, 11, 25, 100])
+def test_only_the_latest_answers_are_kept_however_many_come_at_once(at_once: int) -> None:
     latest = Latest(size=10)
-    for value in range(100):
-        latest.add(float(value))
+    for begin in range(0, 100, at_once):
+        latest.add(np.arange(begin, min(begin + at_once, 100), dtype=np.float64))
     assert len(latest) == 10
-    assert latest.percentiles()["p50"] == 94.5
+    assert [latest.quantile(share) for share in (0.0, 0.5, 1.0)] == [90.0, 94.5, 99.0]
 
 
 S = 10**9
