@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from config.schema import Arm, Config
+from config.schema import Arm, Config, Experiment, Fleet
 from gateway.compose import Told
 from gateway.launch.composed import mark
 from gateway.launch.life import State
@@ -18,6 +18,7 @@ from gateway.launch.spec import LaunchTold, told_from_json
 from mirror.spec import CONTROL
 
 _LOST = "the launching process was lost"
+_PLAIN = "auto"  # spoken to as plain OpenAI
 
 
 class Launched:
@@ -36,17 +37,30 @@ class Launched:
         before = self.kinds(config)
         self._told = told_from_json(body)
         for one in self._told.engines:
+            key = one.experiment, one.arm, one.mark
             if one.kind is not None:
-                self._kinds[one.experiment, one.arm, one.mark] = one.kind
+                self._kinds[key] = one.kind
+            elif one.state == State.READY:
+                self._kinds.setdefault(key, _PLAIN)  # it does not tell
         return self.kinds(config) != before
 
     def kinds(self, config: Config) -> dict[str, str]:
-        """What the launched arms of this configuration are, by URL, as far as they were asked."""
-        return {
-            arm.engine: kind
-            for experiment, name, arm in _arms(config)
-            if (kind := self._kinds.get((experiment, name, mark(arm)))) is not None
-        }
+        """What the launched arms of this configuration are, by URL.
+
+        One that was not asked yet is taken to be what another arm of its experiment turned out to be, or what
+        all of its fleet's engines are said to be.  It has no copies before it was asked, but where that is
+        so, nothing changes then: where arms take turns a change costs a block.
+        """
+        found: dict[str, str] = {}
+        for experiment in config.experiments:
+            arms = [(name, arm) for name, arm in _arms(experiment) if arm.launch is not None]
+            known = {name: self._kinds.get((experiment.name, name, mark(arm))) for name, arm in arms}
+            told = [kind for kind in known.values() if kind not in (None, _PLAIN)]
+            presumed = told[0] if told else _said(config.fleet_of(experiment))
+            for name, arm in arms:
+                if (kind := known[name] or presumed) is not None:
+                    found[arm.engine] = kind
+        return found
 
     def ready(self, told: Told, *, settled: bool) -> bytes | None:
         """What the shadow process is to hear now; None where that is what it has heard.
@@ -75,7 +89,7 @@ class Launched:
             )
             and (arm := arms.get((one.experiment, one.arm))) is not None
             and arm.mark == one.mark
-            and (one.kind is None or one.kind == arm.kind)
+            and arm.kind == self._kinds.get((one.experiment, one.arm, one.mark), arm.kind)
         ]
         if not settled:
             heard = [] if self._said is None else json.loads(self._said)["ready"]
@@ -131,8 +145,16 @@ class Launched:
         return shown
 
 
-def _arms(config: Config) -> Iterator[tuple[str, str, Arm]]:
-    for experiment in config.experiments:
-        yield experiment.name, CONTROL, experiment.control
-        for candidate in experiment.candidates:
-            yield experiment.name, candidate.name, candidate
+def _arms(experiment: Experiment) -> Iterator[tuple[str, Arm]]:
+    yield CONTROL, experiment.control
+    for candidate in experiment.candidates:
+        yield candidate.name, candidate
+
+
+def _said(fleet: Fleet) -> str | None:
+    """What all engines of a fleet are written to be."""
+    kinds = {engine.kind for engine in fleet.engines}
+    if fleet.discover is not None:
+        kinds.add(fleet.discover.kind)
+    kind = kinds.pop() if len(kinds) == 1 else _PLAIN
+    return None if kind == _PLAIN else kind

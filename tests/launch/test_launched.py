@@ -15,25 +15,27 @@ from mirror.readiness import Readiness
 PORTS = Ports()
 
 
-def config(*flags: str) -> Config:
-    """A control and a candidate for each flag, all launched."""
+def config(*flags: str, kind: str = "auto") -> Config:
+    """A control and a candidate for each flag, all launched; production's engine is of this kind."""
     arms = [{"launch": f"serve --port {{port}} {flag}"} for flag in ("", *flags)]
     candidates = [{"name": f"c{n}", **arm} for n, arm in enumerate(arms[1:])]
     trial = {"name": "t", "control": arms[0], "candidates": candidates}
-    return PORTS(
-        load(None, {}, {"fleets": [{"model": "m", "engines": ["http://a:1"]}], "experiments": [trial]})
-    )
+    fleet = {"model": "m", "engines": [{"url": "http://a:1", "kind": kind}]}
+    return PORTS(load(None, {}, {"fleets": [fleet], "experiments": [trial]}))
 
 
 def composed(config: Config, launched: Launched) -> Told:
     return compose(config, secret=bytes(32), run_dir="/run", version="0", kinds=launched.kinds(config))
 
 
-def told(config: Config, **states: str) -> bytes:
+def told(config: Config, kinds: dict[str, str | None] | None = None, **states: str) -> bytes:
+    """How the launched engines fare; all are vllm, or of `kinds`, where None does not tell."""
     one = config.experiments[0]
     arms = {"control": one.control, **{arm.name: arm for arm in one.candidates}}
     engines = tuple(
-        EngineTold("t", name, mark(arm), arm.engine, states.get(name, "ready"), kind="vllm")
+        EngineTold(
+            "t", name, mark(arm), arm.engine, states.get(name, "ready"), kind=(kinds or {}).get(name, "vllm")
+        )
         for name, arm in arms.items()
     )
     return to_json(LaunchTold(engines))
@@ -70,6 +72,42 @@ def test_an_engine_is_ready_only_as_what_it_turned_out_to_be() -> None:
     assert lacking(launched, before) == ["control", "c0"]
     assert not launched.told(told(now), now)
     assert lacking(launched, composed(now, launched)) == []
+
+
+def kinds(told: Told) -> list[str]:
+    assert told.shadow is not None
+    return [arm.kind for arm in told.shadow.experiments[0].arms]
+
+
+def test_one_that_is_what_its_fleet_is_changes_nothing_when_it_was_asked() -> None:
+    now, launched = config("a", kind="vllm"), Launched()
+    before = composed(now, launched)
+    assert kinds(before) == ["vllm", "vllm"]
+    assert lacking(launched, before) == ["control", "c0"]  # and has no copy before it was
+    assert not launched.told(told(now), now)
+    assert lacking(launched, before) == []
+
+
+def test_what_one_arm_turned_out_to_be_the_others_are_taken_to_be_until_they_are_asked() -> None:
+    now, launched = config("a", "b"), Launched()
+    asked = {"control": "sglang", "c0": None, "c1": None}
+    assert launched.told(told(now, asked, c0="resting", c1="resting"), now)
+    before = composed(now, launched)
+    assert kinds(before) == ["sglang", "sglang", "sglang"]
+    assert not launched.told(told(now, {**asked, "c0": "sglang"}, c1="resting"), now)
+    assert lacking(launched, before) == ["c1"]
+    assert launched.told(told(now, {**asked, "c0": "sglang", "c1": "vllm"}), now)  # one of another kind
+    assert lacking(launched, before) == "nothing new"  # it waits
+    assert kinds(composed(now, launched)) == ["sglang", "sglang", "vllm"]
+
+
+def test_one_that_does_not_tell_is_spoken_to_as_plain_openai_whatever_the_others_are() -> None:
+    now, launched = config("a", kind="vllm"), Launched()
+    before = composed(now, launched)
+    assert launched.told(told(now, {"c0": None}), now)
+    assert lacking(launched, before) == ["c0"]
+    after = composed(now, launched)
+    assert kinds(after) == ["vllm", "auto"] and lacking(launched, after) == []
 
 
 def test_one_that_was_started_otherwise_before_a_reload_is_not_ready_after_it() -> None:
