@@ -211,7 +211,7 @@ class Gateway:
         answered: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self.spec = replace(self.spec, **changed)
         self.changes.put_nowait((self.spec, answered.set_result))
-        return await asyncio.wait_for(answered, 10)
+        return await asyncio.wait_for(answered, 30)
 
     def inflight(self, engine: int = 0) -> int:
         return self.loads.totals(engine)[0]
@@ -370,7 +370,7 @@ def parse(raw: bytes) -> Answered:
     return Answered(raw, status, headers, body)
 
 
-async def until(true: Callable[[], bool], timeout_s: float = 10) -> None:
+async def until(true: Callable[[], bool], timeout_s: float = 30) -> None:
     """Wait until something becomes true; TimeoutError when it does not."""
     async with asyncio.timeout(timeout_s):
         while not true():

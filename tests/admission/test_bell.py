@@ -31,7 +31,7 @@ def test_a_ring_makes_the_other_worker_look(tmp_path: Path) -> None:
         ours, we = bell(tmp_path, 0)
         theirs, they = bell(tmp_path, 1)
         ours.ring(1)
-        await asyncio.wait_for(they.looked.wait(), 10)
+        await asyncio.wait_for(they.looked.wait(), 30)
         assert (we.looks, they.looks) == (0, 1)
         ours.close()
         theirs.close()
@@ -49,7 +49,7 @@ def test_a_worker_that_is_started_again_hears_again(tmp_path: Path) -> None:
         assert ours.unheard == 2
         theirs, they = bell(tmp_path, 1)
         ours.ring(1)
-        await asyncio.wait_for(they.looked.wait(), 10)
+        await asyncio.wait_for(they.looked.wait(), 30)
         ours.close()
         theirs.close()
 
@@ -64,10 +64,10 @@ def test_it_looks_while_something_waits_and_then_no_more(tmp_path: Path) -> None
         ours.waits()
         while polled.looks < 3:
             polled.looked.clear()
-            await asyncio.wait_for(polled.looked.wait(), 10)
+            await asyncio.wait_for(polled.looked.wait(), 30)
         polled.waiting = 0
         polled.looked.clear()
-        await asyncio.wait_for(polled.looked.wait(), 10)
+        await asyncio.wait_for(polled.looked.wait(), 30)
         assert ours._timer is None
         ours.close()
 

@@ -63,7 +63,7 @@ def test_a_turn_goes_from_one_worker_to_another(tmp_path: Path, table: Table) ->
         waits = ask(theirs, lambda _ticket, _refused: turned.set())
         assert waits.waits
         runs.done(None, monotonic_ns())
-        await asyncio.wait_for(turned.wait(), 10)
+        await asyncio.wait_for(turned.wait(), 30)
         assert not waits.waits
         counts: dict[tuple[str, ...], int] = {}
         waited: dict[tuple[str, ...], list[float]] = {}
@@ -92,7 +92,7 @@ def test_who_waits_when_limits_are_taken_away_is_let_through(tmp_path: Path, tab
 
         waits = ask(made, on_turn)
         assert made.renew(None, FLEETS) is None
-        await asyncio.wait_for(turned.wait(), 10)
+        await asyncio.wait_for(turned.wait(), 30)
         assert told == [None]
         runs.done(None, monotonic_ns())
         waits.done(None, monotonic_ns())

@@ -137,7 +137,7 @@ def test_a_subscriber_hears_three_frames_as_they_happen() -> None:
             while not await subscriber.poll(50):  # a late joiner misses what was sent before it joined
                 number += 1
                 await say(client, [number * 1000 + token for token in PROMPT])
-            topic, sequence, payload = await asyncio.wait_for(subscriber.recv_multipart(), 5)
+            topic, sequence, payload = await asyncio.wait_for(subscriber.recv_multipart(), 30)
         assert topic == b"kv-events" and len(sequence) == 8
         assert msgpack.unpackb(payload)[1][0]["type"] == "BlockStored"
 

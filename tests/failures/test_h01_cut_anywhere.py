@@ -139,7 +139,7 @@ def test_h01_cut_anywhere_the_first_token_is_seen() -> None:
             assert gateway.loads.totals(0)[1] > 0  # prompts wait
             speak.set()
             try:
-                await until(lambda: gateway.loads.totals(0)[1] == 0, 3)
+                await until(lambda: gateway.loads.totals(0)[1] == 0, 30)
                 assert gateway.inflight() == len(cuts)
             finally:
                 finish.set()

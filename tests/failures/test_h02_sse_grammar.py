@@ -69,7 +69,7 @@ def test_h02_sse_grammar_a_first_block_is_passed_on_at_once_whatever_blank_line_
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(numbered(n))
             try:
-                await asyncio.wait_for(reader.readuntil(first), 3)
+                await asyncio.wait_for(reader.readuntil(first), 30)
             except TimeoutError:
                 return False
             finally:
@@ -105,7 +105,7 @@ def test_h02_sse_grammar_comments_are_no_first_token() -> None:
                 reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
                 writer.write(numbered(n, prompt))
                 writers.append(writer)
-                await asyncio.wait_for(reader.readuntil(b'"assistant"'), 5)
+                await asyncio.wait_for(reader.readuntil(b'"assistant"'), 30)
                 before, waiting = waiting, gateway.loads.totals(0)[1]
                 assert waiting > before
             speak.set()

@@ -73,7 +73,7 @@ async def lockstep(head: bytes, pieces: list[bytes], framing: str, request: byte
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(request)
         raw, expected = b"", b""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             for piece, turn in zip(pieces, turns, strict=True):
                 turn.set()
                 expected += piece
@@ -127,7 +127,7 @@ def test_h03_held_back_is_no_head_beyond_the_first_comment_or_event(begins: byte
         async with running(Engine(script), limits=LimitsSpec(hold_head_ms=3_600_000)) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(post())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
                 assert begins in await reader.readuntil(begins)
             asked.set()
@@ -152,7 +152,7 @@ def test_h03_held_back_is_no_head_without_an_event_for_more_than_a_moment(sent: 
         async with running(Engine(script)) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(post())
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 assert b"200 OK" in await reader.readuntil(b"\r\n\r\n")
             go_on.set()
             assert (await reader.read()).endswith(LAST)

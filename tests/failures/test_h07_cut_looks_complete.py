@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from gateway.spec import LimitsSpec
 from tests.failures.support import NOT_STREAMED, ask_each, last_counts, number, reset, told
 from tests.support import (
     CHAT,
@@ -28,6 +29,7 @@ from tests.support_shared import run
 
 EVENTS = [f"data: {one}\n\n".encode() for one in (ROLE, TOKEN.replace("tok", "é🙂"), TOKEN, FINISH, "[DONE]")]
 BODY = b"".join(EVENTS)
+HELD = LimitsSpec(hold_head_ms=20_000, drain_s=5.0)  # a head is never passed on for its age
 ENDINGS: dict[str, Callable[[Peer], None]] = {"reset": reset, "closed": Peer.close}
 ending_each = pytest.mark.parametrize("ending", ENDINGS)
 
@@ -74,7 +76,7 @@ def test_h07_cut_looks_complete_at_no_byte_of_an_event_stream(ending: str, start
         ENDINGS[ending](peer)
 
     async def test() -> None:
-        async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
+        async with running(Engine(script), limits=HELD) as gateway, told(gateway.run_dir) as heard:
             for cut, got in enumerate(await ask_each(gateway.port, len(whole))):
                 if cut < len(SSE_HEAD) or (not start and cut < first_event):
                     assert refused(got), cut
@@ -99,7 +101,7 @@ def test_h07_cut_looks_complete_not_where_the_engines_framing_breaks(nonsense: b
         await peer.send(nonsense, LAST)
 
     async def test() -> None:
-        async with running(Engine(script)) as gateway:
+        async with running(Engine(script), limits=HELD) as gateway:
             for n, got in enumerate(await ask_each(gateway.port, len(EVENTS))):
                 assert relayed_before_the_error(got).startswith(b"".join(EVENTS[: 1 + n])), nonsense
             assert gateway.inflight() == 0
@@ -141,7 +143,7 @@ def test_h07_cut_looks_complete_at_no_byte_of_any_other_answer(ending: str, kind
         ENDINGS[ending](peer)
 
     async def test() -> None:
-        async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
+        async with running(Engine(script), limits=HELD) as gateway, told(gateway.run_dir) as heard:
             for cut, got in enumerate(await ask_each(gateway.port, len(whole), NOT_STREAMED)):
                 if cut < whole.index(b"\r\n\r\n") + 4:
                     assert refused(got), cut
@@ -160,7 +162,7 @@ async def ended_by_a_reset(port: int, request: bytes) -> tuple[bytes, bool]:
     writer.write(request)
     raw = b""
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while piece := await reader.read(1 << 16):
                 raw += piece
     except ConnectionResetError:
@@ -183,7 +185,7 @@ def test_h07_cut_looks_complete_to_no_client_that_knows_neither_length_nor_chunk
 
     async def test() -> None:
         cuts = range(len(SSE_HEAD + chunk(EVENTS[0])), len(whole), 7)
-        async with running(Engine(script)) as gateway:
+        async with running(Engine(script), limits=HELD) as gateway:
             for cut in cuts:
                 request = old.replace(b"completions ", b"completions?%d " % cut)
                 raw, was_reset = await ended_by_a_reset(gateway.port, request)
@@ -205,7 +207,7 @@ def test_h07_cut_looks_complete_not_for_an_answer_that_only_the_connections_end_
         ENDINGS[ending](peer)
 
     async def test() -> None:
-        async with running(Engine(script)) as gateway:
+        async with running(Engine(script), limits=HELD) as gateway:
             for got in await ask_each(gateway.port, 5, NOT_STREAMED):
                 assert got.text == b"half" and got.is_whole == (ending == "closed")
 
@@ -225,7 +227,7 @@ def test_h07_cut_looks_complete_not_for_the_next_request_of_the_client() -> None
         async with running(engine) as gateway:
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(post(close=False) + post(close=False))
-            raw = await asyncio.wait_for(reader.read(-1), 10)
+            raw = await asyncio.wait_for(reader.read(-1), 30)
             writer.close()
             assert raw.count(b"HTTP/1.1 ") == 1 and len(engine.asked) == 1
 

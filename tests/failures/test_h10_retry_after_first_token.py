@@ -163,6 +163,7 @@ async def half_a_head_then_reset(peer: Peer) -> None:
     reset(peer)
 
 
+HELD = LimitsSpec(hold_head_ms=20_000, drain_s=5.0)  # a head is never passed on for its age
 SINGLE_BYTES = [chunk(bytes([byte])) for byte in f"data: {error(503)}\n\n".encode()]
 BEFORE_AN_EVENT = {
     "429": answers(json_answer(b"{}", "429 Too Many Requests")),
@@ -185,7 +186,7 @@ def test_h10_retry_before_the_first_event_gives_one_beginning(way: str) -> None:
 
     async def test() -> None:
         failing, serving = Engine(BEFORE_AN_EVENT[way]), Engine(streams(TOKEN, FINISH))
-        async with running(failing, serving, policy="round_robin") as gateway:
+        async with running(failing, serving, policy="round_robin", limits=HELD) as gateway:
             got = [await ask(gateway.port, post()) for _ in range(4)]
             assert [(one.status, one.text.count(b"tok"), one.is_whole) for one in got] == [(200, 1, True)] * 4
             assert failing.asked and all(one.raw.count(b"HTTP/1.1 ") == 1 for one in got)

@@ -117,7 +117,7 @@ def test_h15_slow_reader_that_reads_on_gets_every_byte(framing: str) -> None:
             client = unread_client(gateway.port, 1 << 16)
             client.sendall(post())
             raw, pauses = [], 0
-            while piece := await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 5):
+            while piece := await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 30):
                 raw.append(piece)
                 if len(raw) % 40 == 0 and pauses < 20:
                     pauses += 1
@@ -177,7 +177,7 @@ def test_h15_slow_reader_of_the_last_stretch_is_given_up(ending: str) -> None:
             await until(lambda: gateway.inflight() == 1)
             loop, got = asyncio.get_running_loop(), 0
             while gateway.inflight():  # read up to the last stretch
-                got += len(await asyncio.wait_for(loop.sock_recv(client, 16384), 5))
+                got += len(await asyncio.wait_for(loop.sock_recv(client, 16384), 30))
             assert 0 < got < 20 << 20
             await until(lambda: bool(heard.frames) and heard.frames[-1]["connections"] == 0)
             client.close()
@@ -217,7 +217,7 @@ def test_h15_slow_reader_of_a_first_engines_comments_holds_back_the_second() -> 
             # The engine's reset is seen once the client has read enough for reading to go on.
             loop = asyncio.get_running_loop()
             while len(turns) == 1:
-                await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 5)
+                await asyncio.wait_for(loop.sock_recv(client, 1 << 20), 30)
             assert (await settled(sent)).get(0, 0) < MOST
             client.close()
             await until(lambda: gateway.inflight(0) + gateway.inflight(1) == 0)

@@ -203,7 +203,7 @@ def test_h16_slot_never_freed_however_the_gateway_refuses(takes: bool) -> None:
             for name, ends in OURS.items():
                 await asyncio.gather(*(ends(gateway.port) for _ in range(3)))
                 try:
-                    await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
+                    await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 30)
                 except TimeoutError:
                     pytest.fail(f"{name}: {gateway.loads.totals(0)} are left")
             assert (await ask(gateway.port, numbered(0))).text.endswith(b"[DONE]\n\n")
@@ -230,7 +230,7 @@ def test_h16_slot_never_freed_where_nobody_is() -> None:
                 while (await ask(gateway.port, post())).status != 200:
                     await asyncio.sleep(0.05)
 
-            await asyncio.wait_for(again(), 10)
+            await asyncio.wait_for(again(), 30)
             assert gateway.loads.totals(0) == (0, 0, 0, 0)
 
     run(test())
@@ -245,6 +245,6 @@ def test_h16_slot_never_freed_when_a_drain_cuts_what_runs() -> None:
             gateway.stop.set()
             got = await asyncio.gather(*asking)
             assert not any(one.is_whole for one in got if one.raw)
-            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 30)
 
     run(test())

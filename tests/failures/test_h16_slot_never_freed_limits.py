@@ -211,7 +211,7 @@ def test_h16_slot_never_freed_with_limits_however_the_gateway_refuses(is_full: b
             for name, ends in OURS.items():
                 await asyncio.gather(*(ends(gateway.port) for _ in range(3)))
                 try:
-                    await until(lambda: held(gateway) == before, 5)
+                    await until(lambda: held(gateway) == before, 30)
                 except TimeoutError:
                     pytest.fail(f"{name}: {held(gateway)} instead of {before}")
             go_on.set()

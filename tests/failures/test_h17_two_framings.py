@@ -113,7 +113,7 @@ async def ask_in_two(port: int, request: bytes, cut: int) -> Answered:
         if not request.endswith(SMUGGLED):
             writer.write_eof()
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(30):
                 raw = await reader.read(-1)
         except ConnectionResetError:
             raw = b""

@@ -206,7 +206,7 @@ def test_h18_header_copying_states_the_length_of_the_body_that_is_sent(name: str
                 in_chunks = framed.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
                 in_chunks = in_chunks[: -len(body)] + chunk(body[:30]) + chunk(body[30:]) + LAST
                 for request in (framed, in_chunks):
-                    got = await ask(gateway.port, request, timeout_s=5)
+                    got = await ask(gateway.port, request, timeout_s=30)
                     assert got.status == 200
                     peer = engine.asked[-1]
                     low = {field.lower(): value for field, value in peer.headers}
@@ -233,7 +233,7 @@ def test_h18_header_copying_the_length_of_a_head_is_kept_and_awaited_by_nobody()
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             for n in (0, 1, 2, 0):
                 writer.write(b"HEAD /v1/x?%d HTTP/1.1\r\nHost: g\r\n\r\n" % n)
-                raw = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+                raw = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
                 assert (b"Content-Length: 1234" in raw) == (n == 0)
                 assert raw.startswith(b"HTTP/1.1 404" if n == 2 else b"HTTP/1.1 200")
             writer.close()

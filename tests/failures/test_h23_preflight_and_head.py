@@ -46,7 +46,7 @@ def test_h23_preflight_and_head_head_has_no_body_whatever_it_says_of_one(status:
         engine = Engine(script)
         async with running(engine) as gateway:
             one = head("/v1/x") + head("/v1/x", method="GET")
-            got = await ask(gateway.port, one * 2 + one[:-2] + b"Connection: close\r\n\r\n", 5)
+            got = await ask(gateway.port, one * 2 + one[:-2] + b"Connection: close\r\n\r\n", 30)
             answers = got.raw.split(b"HTTP/1.1 ")[1:]
             assert len(answers) == 6
             for of_head, of_get in zip(answers[::2], answers[1::2], strict=True):
@@ -63,7 +63,7 @@ def test_h23_preflight_and_head_head_has_no_body_whatever_it_says_of_one(status:
 def test_h23_preflight_and_head_head_of_the_gateways_own_answers_has_none_either(target: str) -> None:
     async def test() -> None:
         async with running(Engine(answers(json_answer(b"{}")))) as gateway:
-            got = await ask(gateway.port, head(target) + head(target, method="GET", close=True), 5)
+            got = await ask(gateway.port, head(target) + head(target, method="GET", close=True), 30)
             of_head, of_get = got.raw.split(b"HTTP/1.1 ")[1:]
             assert of_head.endswith(b"\r\n\r\n") and not of_get.endswith(b"\r\n\r\n")
             length = [line for line in of_get.split(b"\r\n") if line.startswith(b"Content-Length")]
@@ -81,7 +81,7 @@ def test_h23_preflight_and_head_an_engine_that_sends_a_body_to_head_shifts_no_an
 
         async with running(Engine(script)) as gateway:
             for _ in range(5):
-                got = await ask(gateway.port, head("/v1/x") + head("/v1/x", method="GET", close=True), 5)
+                got = await ask(gateway.port, head("/v1/x") + head("/v1/x", method="GET", close=True), 30)
                 assert got.raw.count(b"of GET") == 1 and b"of HEAD" not in got.raw
 
     run(test())
@@ -98,7 +98,7 @@ def test_h23_preflight_and_head_answers_without_a_body_by_status_end_with_their_
 
         async with running(Engine(script)) as gateway:
             requests = head("/v1/first", method="GET") + head("/v1/second", method="GET", close=True)
-            first, second = (await ask(gateway.port, requests, 5)).raw.split(b"HTTP/1.1 ")[1:]
+            first, second = (await ask(gateway.port, requests, 30)).raw.split(b"HTTP/1.1 ")[1:]
             assert first.startswith(status.encode()) and first.endswith(b"\r\n\r\n")
             assert b"ransfer-" not in first and second.endswith(b'"second"')
 
@@ -137,7 +137,7 @@ def test_h23_preflight_and_head_a_genuine_preflight_passes_without_credentials(t
     async def test() -> None:
         engine = Engine(answers(json_answer(b"{}", "405 Method Not Allowed")))
         async with running(engine, cors=RULES) as gateway:
-            got = await ask(gateway.port, head(target, *PREFLIGHT, method="OPTIONS", close=True), 5)
+            got = await ask(gateway.port, head(target, *PREFLIGHT, method="OPTIONS", close=True), 30)
             assert got.status in (200, 204) and got.is_whole
             assert got.header("access-control-allow-origin") == [PAGE]
             assert "POST" in got.header("access-control-allow-methods")[0]
@@ -203,7 +203,7 @@ def test_h23_preflight_and_head_a_page_not_named_may_not_read() -> None:
                 for extra in (PREFLIGHT[1:], ()):
                     method = "OPTIONS" if extra else "GET"
                     request = head("/v1/x", f"Origin: {origin}", *extra, method=method, close=True)
-                    got = await ask(gateway.port, request, 5)
+                    got = await ask(gateway.port, request, 30)
                     assert PAGE not in got.header("access-control-allow-origin")
                     assert not {"*", origin} & set(got.header("access-control-allow-origin"))
 

@@ -104,10 +104,10 @@ def test_h24_big_body_is_asked_for_at_once_or_refused_at_once() -> None:
                     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
                     head = post(b"", target, EXPECT, f"Content-Length: {length}")
                     writer.write(head.replace(b"Content-Length: 0\r\n", b""))
-                    first = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+                    first = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
                     if first.startswith(b"HTTP/1.1 100"):
                         writer.write(body + b"x" * (length - len(body)))
-                        first = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+                        first = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
                         wanted = b"200" if length == len(body) else b"413"
                     else:
                         wanted = b"404" if target == "/refused" else b"413"

@@ -145,7 +145,7 @@ def test_h26_other_endpoints_pass_with_every_method() -> None:
             asked = []
             for method in ("GET", "DELETE", "PUT", "PATCH"):
                 for path in ("/v1/files/f-1", "/v1/batches/b/cancel", "/v1/responses/r?include=x"):
-                    assert (await ask(gateway.port, get(path, method=method), 5)).status == 200
+                    assert (await ask(gateway.port, get(path, method=method), 30)).status == 200
                     asked.append(f"{method} {path} HTTP/1.1")
         assert [peer.line for peer in engine.asked] == asked
 
@@ -185,7 +185,7 @@ async def opened(gateway: Gateway, request: bytes) -> AsyncIterator[Opened]:
     reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
     try:
         writer.write(request)
-        yield reader, writer, await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+        yield reader, writer, await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
     finally:
         writer.close()
 
@@ -205,7 +205,7 @@ def test_h26_other_endpoints_an_upgrade_is_answered_in_words_or_done_and_never_h
             for offer in offers:
                 async with opened(gateway, offer) as (reader, _, head):
                     assert int(head.split()[1]) in (400, 404, 405, 426, 501), head
-                    got = parse(head + await asyncio.wait_for(reader.read(), 5))
+                    got = parse(head + await asyncio.wait_for(reader.read(), 30))
                     assert b'"error"' in got.text and got.is_whole
             assert gateway.inflight() == 0
             assert (await ask(gateway.port, post())).status == 404
@@ -227,13 +227,13 @@ def test_h26_other_endpoints_a_websocket_passes_both_ways_with_its_subprotocol_a
                 for size in (1, 125, 126, 65_535, 300_000):
                     frame = b"\x82" + os.urandom(size).replace(b"\x88", b"")  # the end
                     writer.write(frame)
-                    assert await asyncio.wait_for(reader.readexactly(len(frame)), 5) == frame
+                    assert await asyncio.wait_for(reader.readexactly(len(frame)), 30) == frame
                 writer.write(b"\x88\x80abcd")
-                assert await asyncio.wait_for(reader.read(), 5) == b"\x88\x02\x03\xf3"  # 1011, then the end
+                assert await asyncio.wait_for(reader.read(), 30) == b"\x88\x02\x03\xf3"  # 1011, then the end
             sent = {name.lower(): value for name, value in engine.asked[0].headers}
             assert sent["sec-websocket-protocol"] == PROTOCOLS.split(": ")[1]
             assert sent["sec-websocket-key"] and sent["upgrade"] == "websocket"
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while gateway.inflight():
                     await asyncio.sleep(0.01)
 
@@ -258,14 +258,14 @@ def test_h26_other_endpoints_when_one_side_of_a_websocket_is_lost_so_is_the_othe
                 assert head.startswith(b"HTTP/1.1 101")
                 if who == "client":
                     writer.transport.abort()
-                    await asyncio.wait_for(ended.wait(), 5)
+                    await asyncio.wait_for(ended.wait(), 30)
                 else:
                     try:
                         # No close frame is made up: 1005 and 1006 must never be in one (RFC 6455 7.4.1).
-                        assert await asyncio.wait_for(reader.read(), 5) == b""
+                        assert await asyncio.wait_for(reader.read(), 30) == b""
                     except ConnectionError:
                         pass
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while gateway.inflight():
                     await asyncio.sleep(0.01)
 

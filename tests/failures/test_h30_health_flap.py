@@ -116,7 +116,7 @@ def test_h30_one_whose_probes_fail_is_not_asked_while_another_is_good_and_is_aga
                 while len(bad.asked) == seen:
                     assert (await ask(gateway.port, post())).status == 200
 
-            await asyncio.wait_for(served_again(), 5)
+            await asyncio.wait_for(served_again(), 30)
 
     run(test())
 
@@ -136,7 +136,7 @@ def test_h30_the_gateways_own_health_needs_no_idle_worker_and_one_engine_that_is
         async with running(engine, fleets=fleets) as gateway:
             many = [asyncio.get_running_loop().create_task(ask(gateway.port, post(), 60)) for _ in range(200)]
             await until(lambda: len(engine.asked) == 200, 30)
-            health = await at_once(ask(gateway.port, GET, 5) for _ in range(20))
+            health = await at_once(ask(gateway.port, GET, 30) for _ in range(20))
             assert [one.status for one in health] == [200] * 20
             finish.set()
             assert all(one.is_whole for one in await asyncio.gather(*many))

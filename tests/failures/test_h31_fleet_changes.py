@@ -134,7 +134,7 @@ def test_an_engine_that_is_added_is_used_only_after_it_was_heard_and_then_within
                 assert answer.status == 200 and answer.is_whole
             assert len(first.asked) == 30
             await begin(stack, late)
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not late.asked:
                     assert (await ask(gateway.port, post())).status == 200
                     await asyncio.sleep(0.05)
@@ -153,7 +153,7 @@ def test_an_engine_that_answers_its_port_but_not_its_probe_is_not_used_yet() -> 
                 assert (await ask(gateway.port, post())).status == 200
             assert not loading.asked
             loading.probe_status = "200 OK"
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while not loading.asked:
                     assert (await ask(gateway.port, post())).status == 200
                     await asyncio.sleep(0.05)
@@ -334,6 +334,6 @@ def test_a_hundred_changes_leave_no_descriptor_and_no_task_behind() -> None:
             for turn in range(10, 110):
                 await change(turn)
             await until(lambda: descriptors() <= before[0] + 2 and len(asyncio.all_tasks()) <= before[1], 20)
-            await until(lambda: objects(Pool) <= 4 and objects(Known) <= 4, 10)
+            await until(lambda: objects(Pool) <= 4 and objects(Known) <= 4, 30)
 
     with_engines(test)

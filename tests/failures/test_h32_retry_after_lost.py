@@ -177,7 +177,7 @@ def test_h32_retry_after_lost_never_while_the_gateway_drains() -> None:
             await until(lambda: bool(engine.asked))
             gateway.stop.set()
             go_on.set()
-            raw = await asyncio.wait_for(reader.read(), 10)
+            raw = await asyncio.wait_for(reader.read(), 30)
             writer.close()
             parts = raw.split(b"HTTP/1.1 ")[1:]
             assert parts[0].startswith(b"200") and b"[DONE]" in parts[0]

@@ -61,7 +61,7 @@ def test_h33_burst_past_limit_never_of_many_at_once_so_many_pass_as_the_budget_h
             serving(tmp_path, "--config", config(tmp_path, engine, limits, workers)) as whole,
         ):
             asking = asyncio.get_running_loop().create_task(burst(whole, 30))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while len(engine.asked) < 3:
                     await asyncio.sleep(0.02)
             await asyncio.sleep(0.5)  # none may come after these
@@ -132,7 +132,7 @@ def test_h33_burst_past_limit_never_by_clients_that_leave_while_an_engine_works_
             writer.write(prompt(0))
             await until(lambda: len(engine.asked) == 1)
             writer.close()
-            await asyncio.wait_for(left.wait(), 10)
+            await asyncio.wait_for(left.wait(), 30)
             statuses, _ = await burst(whole, 6)
             assert statuses[200] == 2, statuses
 

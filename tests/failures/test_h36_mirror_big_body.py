@@ -70,7 +70,7 @@ def test_h36_mirror_big_body_that_streams_by_unread_is_counted_as_skipped() -> N
             async with shadowed(production, arms=arms, limits=limits, copy_bytes=COPY_BYTES) as running:
                 bodies = [chat(n, size=size) for n, size in enumerate(STREAMED_BY)]
                 await sent(running, production, bodies, in_chunks=False)
-                async with asyncio.timeout(3):
+                async with asyncio.timeout(30):
                     books = await running.settled(len(bodies))
                 assert books["dropped"] == {"too_large": len(bodies)}
 
@@ -107,7 +107,7 @@ def test_h36_mirror_big_body_none_at_all_breaks_nothing() -> None:
             for method in ("GET", "DELETE", "POST", "PUT"):
                 for path in ("/v1/files", PATH, "/v1/embeddings"):
                     head = f"{method} {path} HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
-                    got = await ask(it.gateway.port, head.encode(), 5)
+                    got = await ask(it.gateway.port, head.encode(), 30)
                     assert got.status == 200 or (method, got.status) == ("POST", 400), (method, path)
             assert (await ask(it.gateway.port, post(b"", "/v1/x"))).status in (200, 400)
             await sent(it, production, [chat(1, stream=False)], in_chunks=False)

@@ -131,7 +131,7 @@ def test_h38_series_explosion_workers_that_die_leave_no_files_and_no_gauges(tmp_
                 assert worker is not None
                 os.kill(worker, signal.SIGKILL)
                 await held
-                await asyncio.wait_for(gone.wait(), 10)
+                await asyncio.wait_for(gone.wait(), 30)
                 async with asyncio.timeout(30):
                     while whole.child("_worker") in (None, worker):
                         await asyncio.sleep(0.02)

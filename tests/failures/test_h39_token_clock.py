@@ -238,13 +238,13 @@ def test_h39_token_clock_of_the_gateway_starts_with_the_first_token_too() -> Non
                     ]:  # the last shows they were read
                         steps[n].put_nowait(piece)
                     while seen < 2 + BEFORE[path].count(COMMENT):
-                        seen += (await asyncio.wait_for(reader.readuntil(b"\n"), 5)).count(b": hb")
+                        seen += (await asyncio.wait_for(reader.readuntil(b"\n"), 30)).count(b": hb")
                     assert gateway.loads.totals(0)[1] > 0, (path, first)
                     steps[n].put_nowait(first)
                     await until(lambda: gateway.loads.totals(0)[1] == 0)
                     for piece in [*AFTER[path], b""]:
                         steps[n].put_nowait(piece)
-                    await asyncio.wait_for(reader.readuntil(LAST), 5)
+                    await asyncio.wait_for(reader.readuntil(LAST), 30)
                     assert gateway.loads.totals(0) == (0, 0, 0, 0)
                 finally:
                     writer.close()

@@ -355,7 +355,7 @@ def test_at_a_stop_it_is_not_ready_at_once_serves_on_for_the_delay_and_finishes_
             served = await ask(whole.port, post(close=False))  # a new connection is taken, and told to close
             assert served.status == 200 and served.is_whole and served.header("connection") == ["close"]
             kept_writer.write(post(close=False))  # as are those that were open
-            text = await asyncio.wait_for(kept_reader.read(), 10)
+            text = await asyncio.wait_for(kept_reader.read(), 30)
             assert b"[DONE]" in text and b"connection: close" in text.lower()
             kept_writer.close()
             async with asyncio.timeout(30):

@@ -163,7 +163,7 @@ def test_copies_become_pairs_and_the_books_close(tmp_path: Path) -> None:
             assert books["paired"] > 5 and set(books["dropped"]) <= {"calibration", "lane_down"}
             assert ranking["pairs"] > 0 or ranking["phase"] == "calibration"
 
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while await completed(http, whole) < 40:
                     await asyncio.sleep(0.2)  # exported once a second
             assert await completed(http, whole) == 40

@@ -7,11 +7,17 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from emulator.params import EngineParams
 from emulator.server import start
 from tests.gateway.whole import Whole, begin, serving, with_engines
 from tests.support import FINISH, TOKEN, Engine, streams
 from workload.row import Row, to_line
+
+# It waits for over a hundred answers: on a machine that is loaded tenfold that takes minutes.
+pytestmark = pytest.mark.timeout(400)
+PATIENCE_S = 240.0
 
 PIECES = 16
 A_PIECE = 5
@@ -67,7 +73,7 @@ async def slots(whole: Whole) -> dict[str, Any]:
 
 async def replayed(whole: Whole) -> dict[str, Any]:
     """The turns once all is sent."""
-    async with asyncio.timeout(100):
+    async with asyncio.timeout(PATIENCE_S):
         while not (seen := await slots(whole)).get("over"):
             await asyncio.sleep(0.2)
     return seen
@@ -75,7 +81,7 @@ async def replayed(whole: Whole) -> dict[str, Any]:
 
 async def judged(whole: Whole) -> dict[str, Any]:
     """The ranking once every block is in it."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             found = await ranking(whole)
             if {units for *_, units in said(found)} == {PIECES}:

@@ -325,7 +325,7 @@ def test_clients_in_their_handshake_count_as_connected(tmp_path: Path) -> None:
                 except OSError:
                     return False
 
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while not await served():
                     await asyncio.sleep(0.05)
 

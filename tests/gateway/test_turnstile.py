@@ -599,7 +599,7 @@ def test_however_a_websocket_ends_it_holds_nothing_any_more(how: str) -> None:
             _, one = await asyncio.open_connection("127.0.0.1", gateway.port)
             one.write(HANDSHAKE)
             if how != "is not there":
-                await asyncio.wait_for(asked.wait(), 10)
+                await asyncio.wait_for(asked.wait(), 30)
             if how == "client leaves the queue":
                 _, two = await asyncio.open_connection("127.0.0.1", gateway.port)
                 two.write(HANDSHAKE)

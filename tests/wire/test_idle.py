@@ -174,7 +174,7 @@ def test_an_engine_that_promises_nothing_at_all_is_asked_on_a_fresh_connection()
 async def answered(listener: socket.socket) -> socket.socket:
     """Take one connection and answer one request on it."""
     loop = asyncio.get_running_loop()
-    engine, _ = await asyncio.wait_for(loop.sock_accept(listener), 10)
+    engine, _ = await asyncio.wait_for(loop.sock_accept(listener), 30)
     await loop.sock_recv(engine, 4096)
     await loop.sock_sendall(engine, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
     return engine

@@ -41,7 +41,7 @@ class Heard:
         self.endings.append(ending)
 
     async def ending(self) -> Ending:
-        await until(lambda: bool(self.endings), 3)
+        await until(lambda: bool(self.endings), 30)
         await asyncio.sleep(0.01)
         assert len(self.endings) == 1
         return self.endings[0]
@@ -188,7 +188,7 @@ def test_a_cancelled_exchange_closes_its_connection() -> None:
             exchange = pool.send(ASK, heard)
             await until(lambda: heard.body == b"x")
             exchange.cancel()
-            await asyncio.wait_for(left.wait(), 3)
+            await asyncio.wait_for(left.wait(), 30)
             await until(lambda: (pool.open, pool.idle) == (0, 0))
             assert await heard.ending() is Ending.CANCELLED
 

@@ -105,7 +105,7 @@ class Tab:
 
     async def until(self, expression: str) -> None:
         """Wait until a JavaScript expression is true."""
-        for _ in range(200):
+        for _ in range(600):
             if await self.ask(
                 f"(() => {{ try {{ return Boolean({expression}) }} catch {{ return false }} }})()"
             ):
@@ -149,7 +149,7 @@ async def tab() -> AsyncIterator[Tab]:
 
 
 async def _port(path: Path) -> int:
-    for _ in range(400):
+    for _ in range(600):
         if (port := _written(path)) is not None:
             return port
         await asyncio.sleep(0.05)

@@ -101,7 +101,7 @@ class Shadow:
         while True:
             for message in self._unpacker:
                 return message
-            data = await asyncio.wait_for(self.reader.read(65536), 10)
+            data = await asyncio.wait_for(self.reader.read(65536), 30)
             if not data:
                 return None
             self._unpacker.feed(data)
@@ -122,7 +122,7 @@ class Running:
 
     async def until(self, path: str, holds: Any) -> Any:
         """Ask until the JSON that comes back is as wanted."""
-        for _ in range(400):
+        for _ in range(1200):
             _, body = await self.get(path)
             value = json.loads(body)
             if holds(value):
@@ -146,7 +146,7 @@ def analysis_spec(folder: Path, *experiments: ExperimentSpec) -> AnalysisSpec:
 
 async def admin_url(run_dir: Path) -> str:
     """Where the admin server listens, once it does."""
-    for _ in range(400):
+    for _ in range(1200):
         if (run_dir / "admin.addr").exists() and (run_dir / "observations.sock").exists():
             return f"http://{(run_dir / 'admin.addr').read_text().strip()}"
         await asyncio.sleep(0.025)

@@ -205,7 +205,7 @@ def test_after_kill_9_every_counted_pair_is_there(tmp_path: Path) -> None:
                 writer.write(msgpack.packb(pair(n, "calibration")))
             await writer.drain()
             async with aiohttp.ClientSession() as http:
-                for _ in range(400):
+                for _ in range(1200):
                     async with http.get(url + EXPERIMENT) as answer:
                         shown = await answer.read()
                     if json.loads(shown)["pairs"] == 30:

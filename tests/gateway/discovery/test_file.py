@@ -75,14 +75,14 @@ def test_a_file_that_is_mended_after_many_tries_is_taken_as_soon_as_any(tmp_path
         async with watched(source(file)) as found:
             for at in range(1, 9):
                 put(file, json.dumps([A] * at + [1]))
-                await found.error(f"item {at + 1}:", timeout_s=4)
+                await found.error(f"item {at + 1}:", timeout_s=30)
             told = len(found.told)
             put(file, json.dumps([A, B]))
-            await found.urls(A, B, timeout_s=4)
+            await found.urls(A, B, timeout_s=30)
             file.unlink()
-            await found.error("No such file", timeout_s=4)
+            await found.error("No such file", timeout_s=30)
             put(file, json.dumps([A, B]))
-            await found.urls(A, B, timeout_s=4)
+            await found.urls(A, B, timeout_s=30)
             assert told == 8 and len(found.told) == 11
 
     uvloop.run(test())

@@ -257,7 +257,7 @@ def test_a_client_that_leaves_ends_both_legs(when: str) -> None:
         async with scripted([p], [d], STYLE) as gateway:
             _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(post(BODY, CHAT))
-            await asyncio.wait_for(begun.wait(), 10)
+            await asyncio.wait_for(begun.wait(), 30)
             writer.close()
             await _gone(gateway, gone, ["decode", "prefill"])
 
@@ -265,7 +265,7 @@ def test_a_client_that_leaves_ends_both_legs(when: str) -> None:
 
 
 async def _gone(gateway: Gateway, gone: list[str], wanted: list[str]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while sorted(gone) != wanted:
             await asyncio.sleep(0.01)
     await idle(gateway)

@@ -289,9 +289,9 @@ def test_a_client_that_leaves_ends_the_leg_that_runs(leg: str) -> None:
         async with scripted([p], [d]) as gateway:
             _, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(post(BODIES[CHAT, True], CHAT))
-            await asyncio.wait_for(begun.wait(), 10)
+            await asyncio.wait_for(begun.wait(), 30)
             writer.close()
-            await asyncio.wait_for(gone.wait(), 10)
+            await asyncio.wait_for(gone.wait(), 30)
             assert len(d.asked) == (0 if leg == "prefill" else 1)
             await idle(gateway)
 
