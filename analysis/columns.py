@@ -60,8 +60,8 @@ class Side:
     """The answers of one arm to so many pairs.
 
     `present`: the arm has one; `failed`: it failed; `cancelled`: the shadow itself ended it; `ok`: it is
-    there and did not fail.  `faults`: of those that failed.  `more_reasons`: the finish reasons of the choices
-    after the first, by the number of their pair.
+    there and did not fail.  `faults`: of those that failed.  `more_reasons`: the finish reasons of the
+    choices after the first, by the number of their pair.
     """
 
     def __init__(self, taken: _Answers, pairs: int) -> None:

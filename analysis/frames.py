@@ -50,11 +50,11 @@ class Frames:
     """
 
     def __init__(self, file: BinaryIO, begin: int = 0) -> None:
-        file.seek(begin)
         self._file = file
         self._buffer = b""
         self._begin = begin  # of the buffer, in the file
         self._at = 0  # in the buffer
+        self._go(begin)
         self.at = self.end = begin
         self.damage: list[Damage] = []
 
@@ -89,8 +89,26 @@ class Frames:
         return record
 
     def _next_whole(self) -> bytes | None:
-        """The first record that begins later; what lies before it is damage.  None: what is left is torn."""
-        since = self.end
+        """The first record that begins later; what lies before it is damage.  None: what is left is torn.
+
+        What was being written when it was read is whole by the time that a later record is: so what is found
+        counts once it is found again.
+        """
+        since, at = self.end, -1
+        while (record := self._search()) is not None and self.at != at:
+            at = self.at
+            self._go(since)
+            self.end = since
+            if (record := self._whole()) is not None:
+                return record
+        if record is None:
+            self._go(since)
+        else:
+            self.damage.append(Damage(since, at - since))
+        return record
+
+    def _search(self) -> bytes | None:
+        """The first record that begins after this place, and past it."""
         while True:
             found = self._buffer.find(MARK, self._at + 1)
             if found < 0:
@@ -99,10 +117,13 @@ class Frames:
                     return None
                 continue
             self._at = found
-            at = self._begin + found
             if (record := self._whole()) is not None:
-                self.damage.append(Damage(since, at - since))
                 return record
+
+    def _go(self, to: int) -> None:
+        """Read on from another place of the file."""
+        self._file.seek(to)
+        self._buffer, self._begin, self._at = b"", to, 0
 
     def _has(self, length: int) -> bool:
         """Whether the buffer holds so many bytes from here on, once it is filled as far as may be."""

@@ -22,19 +22,16 @@ By = Literal["differs", "ttft", "tpot", "e2e"]
 BY: Final[tuple[By, ...]] = ("differs", "ttft", "tpot", "e2e")
 _VERSION: Final = 1
 _BATCH: Final = 20_000
-_CACHE_KB: Final = 64 << 10  # so that five B-trees grow in memory
+_CACHE_KB: Final = 64 << 10
+_MANY_BYTES: Final = 32 << 20
 _SCHEMA: Final = """
 CREATE TABLE about (version INTEGER, log TEXT, end INTEGER);
 CREATE TABLE pairs (
   id TEXT, candidate TEXT, at_ns INTEGER, place INTEGER, phase TEXT, mark TEXT,
   differs REAL, ttft REAL, tpot REAL, e2e REAL, control_fault TEXT, fault TEXT
 );
-CREATE INDEX by_id ON pairs (id);
-CREATE INDEX by_differs ON pairs (candidate, differs);
-CREATE INDEX by_ttft ON pairs (candidate, ttft);
-CREATE INDEX by_tpot ON pairs (candidate, tpot);
-CREATE INDEX by_e2e ON pairs (candidate, e2e);
 """
+_ORDERS: Final = {"by_id": "id", **{f"by_{by}": f"candidate, {by}" for by in BY}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +54,14 @@ class Found:
 
 
 class Index:
-    """The index of one log.  LogError where the log cannot be read."""
+    """The index of one log.  LogError where the log cannot be read.
 
-    def __init__(self, path: Path) -> None:
+    Where more than `many_bytes` are to be taken in, and more than was before, all is put in order at the end.
+    """
+
+    def __init__(self, path: Path, *, many_bytes: int = _MANY_BYTES) -> None:
         self._path = path
+        self._many_bytes = many_bytes
         reader = LogReader(path)
         self._begin, self._names = reader.end, reader.names
         self.spec = reader.header.spec
@@ -80,9 +81,16 @@ class Index:
         return int(end)
 
     def catch_up(self) -> None:
-        """Take in what the log has more; where another process does so too, one of them goes on."""
+        """Take in what the log has more; where another process does so too, one of them goes on.
+
+        Five B-trees that do not fit the cache take the longer to grow the larger they are: where there is
+        much to take in they are made at the end, each by one sort.  Until then queries are slow, and right.
+        """
         read = reader_of(self._names)
         end = self.end
+        if self._path.stat().st_size - end > max(self._many_bytes, end):
+            for order in _ORDERS:
+                self._db.execute(f"DROP INDEX IF EXISTS {order}")
         with self._path.open("rb") as file:
             frames = Frames(file, end)
             rows: list[tuple[Any, ...]] = []
@@ -93,7 +101,10 @@ class Index:
                     if not self._keep(rows, end, frames.end):
                         return
                     rows, end = [], frames.end
-            self._keep(rows, end, frames.end)
+            if not self._keep(rows, end, frames.end):
+                return
+        for order, columns in _ORDERS.items():
+            self._db.execute(f"CREATE INDEX IF NOT EXISTS {order} ON pairs ({columns})")
 
     def most(self, by: By, limit: int, candidate: str | None = None) -> list[Found]:
         """The pairs with the largest figure, the largest first; judged ones only."""

@@ -1,5 +1,7 @@
 """The index: what the log has, however often it is asked, lost or left behind; never more than the log."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -77,6 +79,41 @@ def test_what_another_process_has_taken_in_meanwhile_is_not_taken_in_again(tmp_p
     late.catch_up()
     assert late.pair("again") is None and len(late.most("differs", 1000, "quick")) == 60
     late.close()
+
+
+def orders_of(path: Path) -> set[str]:
+    with closing(sqlite3.connect(path.with_name("log.index.sqlite"))) as db:
+        return {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+
+
+def test_much_that_is_put_in_order_at_the_end_is_found_as_little_is(tmp_path: Path) -> None:
+    one, other = tmp_path / "one" / "log.msgpack", tmp_path / "other" / "log.msgpack"
+    for path in (one, other):
+        write(path, RECORDS[:80])
+    little, much = index_of(one), Index(other, many_bytes=0)
+    for path in (one, other):  # more than there was, so that all is put in order anew
+        write(path, RECORDS[80:], keep_bytes=path.stat().st_size)
+    little.catch_up()
+    much.catch_up()
+    for by in BY:
+        assert much.most(by, 20) == little.most(by, 20) != []
+    assert [much.pair(record.id) for record in RECORDS] == RECORDS
+    assert orders_of(other) == orders_of(one) == {"by_id", "by_differs", "by_ttft", "by_tpot", "by_e2e"}
+    little.close()
+    much.close()
+
+
+def test_what_was_not_put_in_order_before_the_end_is_the_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "log.msgpack"
+    write(path, RECORDS)
+    index_of(path).close()
+    with closing(sqlite3.connect(path.with_name("log.index.sqlite"))) as db:
+        db.execute("DROP INDEX by_ttft")
+        db.execute("DROP INDEX by_id")
+    index = index_of(path)
+    assert orders_of(path) == {"by_id", "by_differs", "by_ttft", "by_tpot", "by_e2e"}
+    assert index.pair(RECORDS[-1].id) == RECORDS[-1]
+    index.close()
 
 
 @pytest.mark.parametrize("content", [b"", b"no database", None])
