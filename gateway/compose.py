@@ -12,7 +12,7 @@ from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
 from gateway.golden.compose import golden_of
-from gateway.launch.composed import launch_spec, mark
+from gateway.launch.composed import launch_spec, mark, presumed
 from gateway.launch.spec import LaunchSpec
 from gateway.recording.spec import NAME as RECORDING
 from gateway.recording.spec import RecordSpec
@@ -290,6 +290,7 @@ def _mirrored(
     config: Config, experiment: Experiment, kinds: Mapping[str, str], secret: bytes
 ) -> MirrorExperiment:
     fleet = config.fleet_of(experiment)
+    kinds = presumed(experiment, fleet, kinds)
     candidates = (_arm(candidate.name, candidate, kinds) for candidate in experiment.candidates)
     return MirrorExperiment(
         name=experiment.name,

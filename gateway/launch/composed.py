@@ -5,12 +5,13 @@ import json
 from collections.abc import Iterator, Mapping
 
 from config.launch import Launch, gpu_names
-from config.schema import Arm, Candidate, Config, Experiment
+from config.schema import Arm, Candidate, Config, Experiment, Fleet
 from gateway.launch.free import HOST
 from gateway.launch.spec import LaunchedSpec, LaunchSpec, WatchedSpec
 from gateway.launch.template import filled
 from mirror.spec import CONTROL
 
+PLAIN = "auto"  # the kind of an engine that is spoken to as plain OpenAI
 _OURS = "SHADOWLANE_"
 
 
@@ -44,6 +45,22 @@ def mark(arm: Arm) -> str:
         return ""
     what = [arm.launch.command, sorted(arm.launch.env.items()), str(arm.launch.folder), gpus_wanted(arm)]
     return hashlib.blake2b(json.dumps(what).encode(), digest_size=8, person=b"shadowlane").hexdigest()
+
+
+def presumed(experiment: Experiment, fleet: Fleet, kinds: Mapping[str, str]) -> dict[str, str]:
+    """`kinds`, what arms were found to be, by URL, and what launched ones are taken to be until they are
+    asked: what another one turned out to be, or else what all of the fleet's engines are written to be.
+
+    An engine has no copies before it was asked, but where that is so, nothing changes then: where arms take
+    turns a change costs a block.
+    """
+    urls = [arm.engine for arm in (experiment.control, *experiment.candidates) if arm.launch is not None]
+    found = [kind for url in urls if (kind := kinds.get(url, PLAIN)) != PLAIN]
+    said: set[str] = {engine.kind for engine in fleet.engines}
+    if fleet.discover is not None:
+        said.add(fleet.discover.kind)
+    kind = found[0] if found else said.pop() if len(said) == 1 else PLAIN
+    return {**dict.fromkeys(urls, kind), **kinds}
 
 
 def gpus_wanted(arm: Arm) -> int:

@@ -10,15 +10,14 @@ from typing import Any
 
 import msgspec
 
-from config.schema import Arm, Config, Experiment, Fleet
+from config.schema import Arm, Config
 from gateway.compose import Told
-from gateway.launch.composed import mark
+from gateway.launch.composed import PLAIN, mark
 from gateway.launch.life import State
 from gateway.launch.spec import LaunchTold, told_from_json
 from mirror.spec import CONTROL
 
 _LOST = "the launching process was lost"
-_PLAIN = "auto"  # spoken to as plain OpenAI
 
 
 class Launched:
@@ -41,26 +40,16 @@ class Launched:
             if one.kind is not None:
                 self._kinds[key] = one.kind
             elif one.state == State.READY:
-                self._kinds.setdefault(key, _PLAIN)  # it does not tell
+                self._kinds.setdefault(key, PLAIN)  # it does not tell
         return self.kinds(config) != before
 
     def kinds(self, config: Config) -> dict[str, str]:
-        """What the launched arms of this configuration are, by URL.
-
-        One that was not asked yet is taken to be what another arm of its experiment turned out to be, or what
-        all of its fleet's engines are said to be.  It has no copies before it was asked, but where that is
-        so, nothing changes then: where arms take turns a change costs a block.
-        """
-        found: dict[str, str] = {}
-        for experiment in config.experiments:
-            arms = [(name, arm) for name, arm in _arms(experiment) if arm.launch is not None]
-            known = {name: self._kinds.get((experiment.name, name, mark(arm))) for name, arm in arms}
-            told = [kind for kind in known.values() if kind not in (None, _PLAIN)]
-            presumed = told[0] if told else _said(config.fleet_of(experiment))
-            for name, arm in arms:
-                if (kind := known[name] or presumed) is not None:
-                    found[arm.engine] = kind
-        return found
+        """What the launched arms of this configuration are, by URL, as far as they were asked."""
+        return {
+            arm.engine: kind
+            for experiment, name, arm in _arms(config)
+            if (kind := self._kinds.get((experiment, name, mark(arm)))) is not None
+        }
 
     def ready(self, told: Told, *, settled: bool) -> bytes | None:
         """What the shadow process is to hear now; None where that is what it has heard.
@@ -145,16 +134,8 @@ class Launched:
         return shown
 
 
-def _arms(experiment: Experiment) -> Iterator[tuple[str, Arm]]:
-    yield CONTROL, experiment.control
-    for candidate in experiment.candidates:
-        yield candidate.name, candidate
-
-
-def _said(fleet: Fleet) -> str | None:
-    """What all engines of a fleet are written to be."""
-    kinds = {engine.kind for engine in fleet.engines}
-    if fleet.discover is not None:
-        kinds.add(fleet.discover.kind)
-    kind = kinds.pop() if len(kinds) == 1 else _PLAIN
-    return None if kind == _PLAIN else kind
+def _arms(config: Config) -> Iterator[tuple[str, str, Arm]]:
+    for experiment in config.experiments:
+        yield experiment.name, CONTROL, experiment.control
+        for candidate in experiment.candidates:
+            yield experiment.name, candidate.name, candidate

@@ -84,8 +84,9 @@ def test_one_that_is_what_its_fleet_is_changes_nothing_when_it_was_asked() -> No
     before = composed(now, launched)
     assert kinds(before) == ["vllm", "vllm"]
     assert lacking(launched, before) == ["control", "c0"]  # and has no copy before it was
-    assert not launched.told(told(now), now)
+    launched.told(told(now), now)
     assert lacking(launched, before) == []
+    assert composed(now, launched).shadow == before.shadow
 
 
 def test_what_one_arm_turned_out_to_be_the_others_are_taken_to_be_until_they_are_asked() -> None:
@@ -94,8 +95,9 @@ def test_what_one_arm_turned_out_to_be_the_others_are_taken_to_be_until_they_are
     assert launched.told(told(now, asked, c0="resting", c1="resting"), now)
     before = composed(now, launched)
     assert kinds(before) == ["sglang", "sglang", "sglang"]
-    assert not launched.told(told(now, {**asked, "c0": "sglang"}, c1="resting"), now)
+    launched.told(told(now, {**asked, "c0": "sglang"}, c1="resting"), now)
     assert lacking(launched, before) == ["c1"]
+    assert composed(now, launched).shadow == before.shadow
     assert launched.told(told(now, {**asked, "c0": "sglang", "c1": "vllm"}), now)  # one of another kind
     assert lacking(launched, before) == "nothing new"  # it waits
     assert kinds(composed(now, launched)) == ["sglang", "sglang", "vllm"]
