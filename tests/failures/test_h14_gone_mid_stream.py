@@ -20,17 +20,18 @@ from tests.support import (
 )
 from tests.support_shared import WAYS, run
 
-# What the client was given when it left.
+# What the client was given when it left.  An engine that goes on, byte by byte, never comes to a length that it
+# promised: what it sent behind that would be a wrong answer to the next request on the connection.
 GIVEN = {
     "a role": SSE_HEAD + event(ROLE),
     "a token": SSE_HEAD + event(TOKEN),
     "an event and a half": SSE_HEAD + event(TOKEN) + chunk(b'data: {"choi'),
     "a reason": SSE_HEAD + event(TOKEN) + event(FINISH),
     "all but the end": SSE_HEAD + event(TOKEN) + event(FINISH) + event("[DONE]"),
-    "half of a body": json_answer(b"x" * 1000)[:-500],
+    "half of a body": json_answer(b"x" * 100_000)[:-99_500],
     "half of a body in chunks": SSE_HEAD.replace(b"text/event-stream", b"application/json") + chunk(b"{"),
     "a compressed stream": SSE_HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n" + chunk(b"\x1f\x8b"),
-    "half of an error": b"HTTP/1.1 500 Oops\r\nContent-Length: 10\r\n\r\nhalf",
+    "half of an error": b"HTTP/1.1 500 Oops\r\nContent-Length: 100000\r\n\r\nhalf",
     "megabytes": SSE_HEAD + event(TOKEN) + chunk(b"x" * 300_000) * 10,
 }
 # While the engine is silent, and while it is sending.
@@ -63,11 +64,11 @@ def test_h14_gone_mid_stream_the_engine_stops_working() -> None:
             way = cases[case][0]
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             writer.write(numbered(case))
-            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
-            await asyncio.wait_for(reader.read(1), 5)
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+            await asyncio.wait_for(reader.read(1), 30)
             WAYS[way](writer)
             try:
-                await until(lambda: case in gone, 5)
+                await until(lambda: case in gone, 30)
             except TimeoutError:
                 still_there.append(cases[case])
             finally:
@@ -76,9 +77,8 @@ def test_h14_gone_mid_stream_the_engine_stops_working() -> None:
         async with running(Engine(script)) as gateway, told(gateway.run_dir) as heard:
             await at_once((one(case) for case in range(len(cases))), 100)
             assert still_there == []
-            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 30)
             assert (await last_counts(gateway, heard)).get("requests") == len(cases)
-            # Those whose body was as long as promised, sent byte by byte, may have ended.
             assert heard.counts["client_gone"] == len(cases), heard.counts
 
     run(test())
@@ -115,9 +115,9 @@ def test_h14_gone_mid_stream_many_at_once_hold_nobody_up() -> None:
             for writer in writers:
                 writer.transport.abort()
             health = b"GET /health HTTP/1.1\r\nHost: g\r\nConnection: close\r\n\r\n"
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while len(gone) < 100:
-                    assert (await ask(gateway.port, health, timeout_s=3)).status == 200
-            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 5)
+                    assert (await ask(gateway.port, health, timeout_s=30)).status == 200
+            await until(lambda: gateway.loads.totals(0) == (0, 0, 0, 0), 30)
 
     run(test())
