@@ -5,6 +5,7 @@ only its own part.
 """
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -36,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return traffic(typed)
         except KeyboardInterrupt:
             return _INTERRUPTED
-    given = (child_parser() if typed[:1] and typed[0] in CHILDREN else parser()).parse_args(typed)
+    is_child = typed[:1] and typed[0] in CHILDREN
+    if is_child:
+        gc.disable()  # what it loads stays: looking it through, again and again, is a seventh of its start
+    given = (child_parser() if is_child else parser()).parse_args(typed)
     try:
         return _COMMANDS[given.command](given)
     except KeyboardInterrupt:

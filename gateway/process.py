@@ -236,6 +236,7 @@ def _live(process: str, serve: Serve, setting: Setting, *, gives_way: bool = Fal
     if setting.supervisor is not None and not _die_with(setting.supervisor):
         log.error("the supervisor is gone")
         return 1
+    gc.enable()  # all is loaded (cli.main)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the supervisor hears Ctrl-C and says when to end
 
     async def life() -> None:
