@@ -207,7 +207,8 @@ class Comparison:
             return
         for number, prepared in enumerate(duplicates):
             self._send(copy, number, prepared, size, block, body.form())
-        if copy.golden is None and self._slots is None and (next := self._golden.due(phase.name)) is not None:
+        due = (phase.name,) if block is None else (block.phase, block.second.arm)
+        if copy.golden is None and (next := self._golden.due(*due)) is not None:
             self.take(next)
 
     def _send(

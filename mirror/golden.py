@@ -1,6 +1,7 @@
 """When is a golden request put among the copies, and what does it ask?"""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -16,7 +17,8 @@ _HEADERS = [(b"content-type", b"application/json")]
 class Golden:
     """Counts copies, and gives the next golden request after every so many, each once.
 
-    One at temperature 0 that came twice would be answered alike twice, and count double.
+    Where arms take turns each candidate has all of them in its turns, beside the control.  One at temperature
+    0 that came twice would be answered alike twice, and count double.
     """
 
     def __init__(self, experiment: MirrorExperiment, now_ns: Callable[[], int]) -> None:
@@ -26,21 +28,24 @@ class Golden:
         self._items = () if spec is None else spec.items
         self._experiment = experiment
         self._now_ns = now_ns
-        self._copies = 0
-        self._next = 0
+        self._copies: Counter[str] = Counter()  # by whose turn it is
+        self._next: Counter[str] = Counter()
 
-    def due(self, phase: str) -> Copy | None:
-        """A copy was taken in this phase: the golden request that follows it, if one does."""
-        if phase != "live" or self._next >= len(self._items):
-            return None
-        self._copies += 1
-        if self._copies % self._every:
-            return None
-        item = self._items[self._next]
-        self._next += 1
-        return self._copy(item)
+    def due(self, phase: str, turn: str = "") -> Copy | None:
+        """A copy was taken in this phase: the golden request that follows it, if one does.
 
-    def _copy(self, item: GoldenItem) -> Copy:
+        `turn` is the candidate that has its turn, empty where all arms stand side by side.
+        """
+        if phase != "live" or self._next[turn] >= len(self._items):
+            return None
+        self._copies[turn] += 1
+        if self._copies[turn] % self._every:
+            return None
+        item = self._items[self._next[turn]]
+        self._next[turn] += 1
+        return self._copy(item, turn)
+
+    def _copy(self, item: GoldenItem, turn: str) -> Copy:
         fields = {
             "max_tokens": self._most,
             **msgspec.json.decode(item.body),
@@ -53,7 +58,7 @@ class Golden:
         name = hashlib.blake2b(item.id.encode(), digest_size=8).digest()
         return Copy(
             experiment=self._experiment.name,
-            id=f"golden {item.id}",
+            id=f"golden {item.id} {turn}".rstrip(),
             path=PATH,
             headers=_HEADERS,
             body=msgspec.json.encode(fields),

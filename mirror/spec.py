@@ -87,8 +87,8 @@ class MirrorExperiment:
     (below 1 the workers see to it); `auto`: so often that the control is loaded as one engine of production.
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     `slots`: the arms take turns, and then of each slot; None: they stand side by side.  `replay`: what they
-    then get is recorded and not live.  `golden`: requests of known answers among the copies, where arms stand
-    side by side.  `logprobs`: of so many alternatives they are asked of every arm, 0: only where clients do.
+    then get is recorded and not live.  `golden`: requests of known answers among the copies.  `logprobs`: of
+    so many alternatives they are asked of every arm, 0: only where clients do.
     """
 
     name: str

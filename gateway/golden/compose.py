@@ -41,8 +41,6 @@ def complaints(config: Config, source: str) -> list[Complaint]:
             except (OSError, ValueError) as error:
                 expected = "a file of golden requests, of GSM8K or of HumanEval"
                 found.append(Complaint(source, (*place, "files", number), expected, str(file), str(error)))
-        if experiment.mode != "live":
-            found.append(Complaint(source, place, "mode: live, where all arms are asked at once"))
     return found
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from analysis.measure import measure
 from gateway.replayed import Replayable, replayable
-from mirror.spec import ArmSpec, MirrorExperiment, ReplaySpec, SlotSpec
+from mirror.spec import ArmSpec, GoldenItem, GoldenSpec, MirrorExperiment, ReplaySpec, SlotSpec
 from tests.mirror.scripted import Engine, Request, engine, tokens
 from tests.mirror.staging import Stage, phase_frame, play, shadow, until
 from workload.row import Row, to_line
@@ -112,6 +113,39 @@ def test_each_candidate_gets_all_of_it_after_the_control_and_the_pairs_are_as_an
                 assert -5_000_000 < late_ns < 5_000_000_000  # sent at its instant
             books = stage.books
             assert (books["admitted"], books["paired"], books["dropped"], books["open"]) == (40, 40, {}, 0)
+
+    play(run)
+
+
+def test_golden_requests_are_put_among_what_is_replayed_and_each_candidate_has_all_of_them_beside_the_control(
+    tmp_path: Path,
+) -> None:
+    rows = [row(n, 30.0 * n) for n in range(10)]  # one slot
+    items = [
+        GoldenItem(f"set/{n}", json.dumps({"messages": [{"content": f"golden {n}"}]}).encode(), b"{}")
+        for n in range(2)
+    ]
+
+    async def run() -> None:
+        async with engine(tokens) as control, engine(tokens) as one, engine(tokens) as two:
+            arms = ArmSpec("control", control.url), ArmSpec("c1", one.url), ArmSpec("c2", two.url)
+            told = replace(experiment(written(tmp_path, rows), *arms), golden=GoldenSpec(4, tuple(items)))
+            async with shadow(tmp_path, told, recorded=replayable) as stage:
+                await over(stage)
+                replay = status(stage)["replay"]
+                assert replay["sent"] == replay["sends"] == 2 * 20  # of the recording
+            for arm, times in ((control, 2), (one, 1), (two, 1)):
+                assert sorted(asked(arm)) == sorted(
+                    times * [f"request {n}" for n in range(10)] + times * ["golden 0", "golden 1"]
+                )
+            golden = [pair for pair in stage.analysis.of("pair") if pair["golden"] is not None]
+            for candidate in ("c1", "c2"):
+                own = [pair for pair in golden if pair["answers"][1]["arm"] == candidate]
+                assert {pair["golden"]["id"] for pair in own} == {"set/0", "set/1"} and len(own) == 2
+                assert {(pair["mark"], pair["production"]) for pair in own} == {("golden", None)}
+                assert {pair["answers"][0]["arm"] for pair in own} == {"control"}
+            books = stage.books
+            assert (books["admitted"], books["paired"], books["dropped"]) == (24, 24, {})
 
     play(run)
 
