@@ -8,6 +8,7 @@ folder (`keeper`): where traffic is being recorded that is who records, and othe
 import fcntl
 import json
 import os
+import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,23 +20,30 @@ from typing import Final
 import msgspec
 
 from workload.formats import files_of
-from workload.packed import ENDINGS, Lines, Packing, TornError, read_lines
+from workload.packed import ENDINGS, Ending, Lines, Packing, TornError, read_lines
 from workload.row import Row, from_line, to_line
 
 HALF: Final = ".half"
 LOCK: Final = ".lock"
+RECORDED: Final = re.compile(r"\d{8}T\d{6}Z-\d{4,}\.jsonl(\.zst|\.gz)?")  # the names of recordings' files
 _MOST_TURNS: Final = 1 << 60
+_PIECE_BYTES: Final = 512  # of a damaged file no more than this is lost before the damage
 ASKED: Final = "forget-"  # begins the names of files that ask who records: ids to forget
 
 
 @dataclass(slots=True)
 class Forgotten:
     """What was done: rows taken out, rows whose text was, the files that somebody writes just now, and why
-    others could not be read to their end: those are as they were."""
+    others could not be read to their end.
+
+    Nobody can tell what is in the rest of such a file.  That of a recording is `cut` off, for it may be what
+    is to be forgotten; another file is `torn`, and as it was.
+    """
 
     rows: int = 0
     texts: int = 0
     busy: list[Path] = field(default_factory=list)
+    cut: dict[Path, str] = field(default_factory=dict)
     torn: dict[Path, str] = field(default_factory=dict)
 
 
@@ -122,8 +130,8 @@ def _readable(file: Path) -> Iterator[Row]:
         pass  # `_changed` says so
 
 
-def _rows(file: Path) -> Iterator[Row]:
-    for line in read_lines(file):
+def _rows(file: Path, ending: Ending | None = None) -> Iterator[Row]:
+    for line in read_lines(file, ending):
         if line.strip():
             try:
                 yield from_line(line)
@@ -142,17 +150,28 @@ def _changed(files: Iterable[Path], change: Callable[[Row], Row | None]) -> Forg
     for file in files:
         before = done.rows, done.texts
         try:
-            if all(change(row) is row for row in _rows(file)):
+            is_same = _stays(file, change, ending := Ending())
+            if is_same and not (ending.cut and RECORDED.fullmatch(file.name)):
                 continue
             with _held(file) as is_ours:
                 if is_ours:
                     _write_anew(file, change, done)
-                else:
+                elif not is_same:
                     done.busy.append(file)
         except TornError as error:
             done.torn[file] = str(error)
             done.rows, done.texts = before
     return done
+
+
+def _stays(file: Path, change: Callable[[Row], Row | None], ending: Ending) -> bool:
+    """Whether no row changes.  Raises TornError where that is not known, and the file no recording's."""
+    try:
+        return all(change(row) is row for row in _rows(file, ending))
+    except TornError:
+        if RECORDED.fullmatch(file.name):
+            return False
+        raise
 
 
 @contextmanager
@@ -179,7 +198,7 @@ def _write_anew(file: Path, change: Callable[[Row], Row | None], done: Forgotten
     half.unlink(missing_ok=True)
     lines = Lines(half, _packing(file))
     try:
-        for line in read_lines(file):
+        for line in _readable_lines(file, done):
             if not line.strip():
                 continue
             try:
@@ -203,6 +222,16 @@ def _write_anew(file: Path, change: Callable[[Row], Row | None], done: Forgotten
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _readable_lines(file: Path, done: Forgotten) -> Iterator[bytes]:
+    """Its lines; those of a damaged recording as far as they can be read, which is then told."""
+    try:
+        yield from read_lines(file, piece_bytes=_PIECE_BYTES)
+    except TornError as error:
+        if not RECORDED.fullmatch(file.name):
+            raise
+        done.cut[file] = str(error)
 
 
 def _packing(file: Path) -> Packing:

@@ -29,6 +29,7 @@ def run(given: argparse.Namespace) -> int:
                     done.rows + found.rows,
                     done.texts + found.texts,
                     done.busy + found.busy,
+                    done.cut | found.cut,
                     done.torn | found.torn,
                 )
             elif given.text:
@@ -40,6 +41,8 @@ def run(given: argparse.Namespace) -> int:
         say(f"{done.rows} requests forgotten, and the text of {done.texts} others{none}")
     for file in done.busy:
         say(f"{file} is being written by another process: it is as it was")
+    for why in done.cut.values():
+        say(f"{why}: what could not be read after that is removed, for it may be what was to be forgotten")
     for why in done.torn.values():
         say(f"{why}: it is as it was, move it away or remove it")
     return 0 if _done(asked, given.wait) and not done.busy and not done.torn else 1

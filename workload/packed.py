@@ -108,20 +108,32 @@ class Lines:
             view = view[written:]
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
+class Ending:
+    """How a file that was read ended: `cut` where it just stops, within a line or before its end."""
+
+    cut = False
+
+
+def read_lines(
+    path: Path, ending: Ending | None = None, *, piece_bytes: int = _READ_BYTES
+) -> Iterator[bytes]:
     """The whole lines of a file, compressed or not; what a kill left unfinished is passed over.
 
-    Raises OSError, and TornError where the content is not what the name says.
+    Raises OSError, and TornError where the content is not what the name says: of up to `piece_bytes` of the
+    file before that nothing is given.
     """
-    rest = b""
-    for piece in _unpacked(path):
+    rest, ending = b"", ending or Ending()
+    for piece in _unpacked(path, ending, piece_bytes):
         rest += piece
         *lines, rest = rest.split(b"\n")
         yield from lines
         if len(rest) > _LONGEST_LINE:
             raise TornError(f"{path}: a line of more than {_LONGEST_LINE} bytes")
-    if rest.strip() and not _cut_short(rest):
-        yield rest
+    if rest.strip():
+        if _cut_short(rest):
+            ending.cut = True
+        else:
+            yield rest
 
 
 def _cut_short(rest: bytes) -> bool:
@@ -129,20 +141,20 @@ def _cut_short(rest: bytes) -> bool:
     return not rest.rstrip().endswith(b"}")
 
 
-def _unpacked(path: Path) -> Iterator[bytes]:
+def _unpacked(path: Path, ending: Ending, piece_bytes: int) -> Iterator[bytes]:
     if path.name.endswith((".zst", ".gz")):
-        yield from _members(path, is_zstd=path.name.endswith(".zst"))
+        yield from _members(path, ending, piece_bytes, is_zstd=path.name.endswith(".zst"))
         return
     with path.open("rb") as file:
-        while piece := file.read(_READ_BYTES):
+        while piece := file.read(piece_bytes):
             yield piece
 
 
-def _members(path: Path, *, is_zstd: bool) -> Iterator[bytes]:
+def _members(path: Path, ending: Ending, piece_bytes: int, *, is_zstd: bool) -> Iterator[bytes]:
     """Zstandard frames or gzip members, one after the other."""
     made: Any = None
     with path.open("rb") as file:
-        while piece := file.read(_READ_BYTES):
+        while piece := file.read(piece_bytes):
             while piece:
                 if made is None or made.eof:
                     made = zstd.ZstdDecompressor() if is_zstd else zlib.decompressobj(_GZIP)
@@ -151,3 +163,4 @@ def _members(path: Path, *, is_zstd: bool) -> Iterator[bytes]:
                 except (zstd.ZstdError, zlib.error) as error:
                     raise TornError(f"{path}: {error}") from None
                 piece = made.unused_data if made.eof else b""
+    ending.cut = made is not None and not made.eof

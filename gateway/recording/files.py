@@ -6,19 +6,18 @@ All files of one recording have its beginning in their names: 20261130T040501Z-0
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from gateway.recording.spec import RecordSpec
+from workload.forget import RECORDED
 from workload.packed import ENDINGS, Lines
 
 SCHEMA: Final = 1
 DISK: Final = "disk"
 _AGAIN_NS: Final = 5_000_000_000
-_OURS: Final = re.compile(r"\d{8}T\d{6}Z-\d{4,}\.jsonl(\.zst|\.gz)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,7 @@ class Files:
         found: list[tuple[float, int, Path]] = []
         try:
             for path in self._folder.iterdir():
-                if _OURS.fullmatch(path.name) and (self._lines is None or path != self._lines.path):
+                if RECORDED.fullmatch(path.name) and (self._lines is None or path != self._lines.path):
                     stat = path.stat()
                     found.append((stat.st_mtime, stat.st_size, path))
         except OSError:

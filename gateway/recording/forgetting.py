@@ -18,11 +18,12 @@ _TEXT: Final = "text"
 @dataclass(frozen=True, slots=True)
 class Kept:
     """One look: rows forgotten, others whose text was, and rows whose text was too old; why files could not
-    be read, which are as they were."""
+    be read: of those of recordings the rest is `cut` off, others are as they were."""
 
     rows: int = 0
     texts: int = 0
     expired: int = 0
+    cut: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
 
 
@@ -61,7 +62,8 @@ class Keeping:
             for file in wanted:
                 file.unlink(missing_ok=True)
         expired = self._expired(now_s, began)
-        return Kept(done.rows, done.texts, expired.texts, tuple({**done.torn, **expired.torn}.values()))
+        cut, torn = {**done.cut, **expired.cut}, {**done.torn, **expired.torn}
+        return Kept(done.rows, done.texts, expired.texts, tuple(cut.values()), tuple(torn.values()))
 
     def close(self) -> None:
         """Another process may keep it from now on."""
@@ -84,6 +86,7 @@ class Keeping:
             old = [file for file in files if now_s - file.stat().st_mtime > self.text_keep_s]
             done = strip(file for file in old if file not in self._bare)
             found.texts += done.texts
+            found.cut.update(done.cut)
             found.torn.update(done.torn)
             self._bare.update(file for file in old if file not in done.busy and file not in done.torn)
             if beside.stem != began and self._bare.issuperset(files):

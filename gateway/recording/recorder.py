@@ -100,6 +100,8 @@ class Recorder:
                 self._log.info("requests forgotten", requests=kept.rows, texts_of_others=kept.texts)
             if kept.expired:
                 self._log.info("text that was too old removed", requests=kept.expired)
+            if kept.cut:
+                self._log.warning("what could not be read of damaged files is removed with it", why=kept.cut)
             self._is_stuck = bool(kept.torn)
             if kept.torn:
                 self._log.error("text cannot be removed from damaged files", why=kept.torn)
