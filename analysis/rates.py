@@ -14,7 +14,7 @@ from analysis.arm_figures import has_slo, in_slo
 from analysis.columns import Bools, Columns, Floats, Side
 from analysis.measure import LATENCIES, Latency
 from analysis.spec import ExperimentSpec
-from analysis.stats.sequence import FEWEST_UNITS
+from analysis.stats.sequence import FEWEST_UNITS, OF_SHARES
 from analysis.stats.windows import Windows
 from analysis.verdict import Interval, interval
 
@@ -84,7 +84,7 @@ class Rates:
                 series = f"{rate} {self._candidate}"
                 held = windows.pairs_per_unit(series)
                 # One imagined pair that differs: windows without any have no variance and prove no zero.
-                found = interval(windows.means(series), alpha, 1.0 / held**2 if held else 0.0)
+                found = interval(windows.means(series), alpha, 1.0 / held**2 if held else 0.0, OF_SHARES)
             latency = rate.removeprefix("slow_")
             shown[rate] = {
                 "control": count.control / count.pairs,

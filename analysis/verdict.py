@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.sequence import FEWEST_UNITS, asymptotic_radius, long_run_sd
+from analysis.stats.sequence import FEWEST_UNITS, OF_LATENCIES, Groups, asymptotic_radius, long_run_sd
 
 Label = Literal["FASTER", "SLOWER", "EQUIVALENT", "UNDECIDED"]
 OutputsLabel = Literal["SAME", "DIVERGES", "UNDECIDED"]
@@ -43,7 +43,9 @@ def log_margin(margin: float) -> float:
     return log1p(margin)
 
 
-def interval(means: NDArray[np.float64], alpha: float, prior: float = 0.0) -> Interval | None:
+def interval(
+    means: NDArray[np.float64], alpha: float, prior: float = 0.0, groups: Groups = OF_LATENCIES
+) -> Interval | None:
     """The asymptotic confidence sequence of these window means; None below two.
 
     `prior` is added to the sum of squares. Fractions need it: fifteen windows without one difference have no
@@ -53,7 +55,7 @@ def interval(means: NDArray[np.float64], alpha: float, prior: float = 0.0) -> In
     if units < 2:
         return None
     mean = float(np.sum(means)) / units
-    sd = long_run_sd(means, prior)
+    sd = long_run_sd(means, prior, groups)
     return Interval(mean, asymptotic_radius(sd, units, alpha), units, sd)
 
 

@@ -1,5 +1,6 @@
 """How sure can one be of a mean, at every look?  Two-sided confidence sequences."""
 
+from dataclasses import dataclass
 from math import log, sqrt
 
 import numpy as np
@@ -11,8 +12,25 @@ OPTIMAL_UNITS = 40
 
 FEWEST_UNITS = 15  # below, the normal approximation misses more often than it says
 
-# Neighbouring units may still depend on each other: their spread is also looked at in groups of so many.
-_GROUPS = (1, 2, 4)
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Neighbouring units may still depend on each other: their spread is also looked at in groups of so many.
+
+    The largest of several estimates is too large by chance.  So each of a group of several units counts less
+    by `discount` times its own standard error, sqrt(2 / (groups - 1)) of a variance.
+    """
+
+    sizes: tuple[int, ...]
+    discount: float
+
+
+# Means of latencies need all of it: with half the discount of shares, eight candidates are wrong too often.
+OF_LATENCIES = Groups((1, 2, 4), 0.0)
+
+# Windows are as long as it takes latencies to forget.  Crossings of a bound forget sooner, so less is enough
+# (`bench.verdicts`); unless failures come in bursts as long as windows, which takes larger groups to see.
+OF_SHARES = Groups((1, 2, 4, 8), 0.75)
 
 
 def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = OPTIMAL_UNITS) -> float:
@@ -49,38 +67,46 @@ def _r2(alpha: float, optimal_units: int) -> float:
     return (2 * log(1 / alpha) + log(2 * log(1 / alpha)) + 1) / optimal_units
 
 
-def long_run_sd(units: NDArray[np.float64], prior: float = 0.0) -> float:
+def long_run_sd(units: NDArray[np.float64], prior: float = 0.0, groups: Groups = OF_LATENCIES) -> float:
     """The standard deviation of units in order of time, as far as it matters for their mean.
 
-    The largest, over groups of 1, 2 and 4 units, of sqrt(group size) times the standard deviation of the
+    The largest, over the sizes of `groups`, of sqrt(group size) times the standard deviation of the
     groups' means (batch means): the same for independent units but for chance, larger where what one unit has
     too much the next has too.  A group that is not full is left out.  `prior` is added to the sum of squares
     of single units.  At least two units.
     """
     largest = 0.0
-    for size in _GROUPS:
+    for size in groups.sizes:
         count = len(units) // size
         if count < 2:
             break
         means = units[: count * size].reshape(count, size).mean(axis=1)
         centred = means - means.mean()
         squares = float(centred @ centred) * size
-        largest = max(largest, (squares + (prior if size == 1 else 0.0)) / (count - 1))
+        if size == 1:
+            squares += prior
+        else:
+            squares /= 1.0 + groups.discount * sqrt(2.0 / (count - 1))
+        largest = max(largest, squares / (count - 1))
     return sqrt(largest)
 
 
 def asymptotic_bounds(
-    units: NDArray[np.float64], alpha: float, optimal_units: int = OPTIMAL_UNITS, prior: float = 0.0
+    units: NDArray[np.float64],
+    alpha: float,
+    optimal_units: int = OPTIMAL_UNITS,
+    prior: float = 0.0,
+    groups: Groups = OF_LATENCIES,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Lower and upper end after each of the units (the last axis), which come in order of time.
 
-    The ends after the first unit are infinite: one value has no spread.  `prior` as in `long_run_sd`.
+    The ends after the first unit are infinite: one value has no spread.  `prior`, `groups`: as `long_run_sd`.
     """
     t = np.arange(1, units.shape[-1] + 1, dtype=np.float64)
     # Sums about a value near the mean lose no digits where the mean is large against the spread.
     origin = units[..., :1]
     means = np.cumsum(units - origin, axis=-1) / t
-    each = [_variances(units - origin, size, prior if size == 1 else 0.0) for size in _GROUPS]
+    each = [_variances(units - origin, size, prior, groups.discount) for size in groups.sizes]
     sd = np.sqrt(np.max(each, axis=0))
     tr2 = t * _r2(alpha, optimal_units)
     radii = sd * np.sqrt(2 * (tr2 + 1) / (t * tr2) * np.log(np.sqrt(tr2 + 1) / alpha)) * t
@@ -89,14 +115,19 @@ def asymptotic_bounds(
     return means + origin - radii, means + origin + radii
 
 
-def _variances(units: NDArray[np.float64], size: int, prior: float) -> NDArray[np.float64]:
+def _variances(units: NDArray[np.float64], size: int, prior: float, discount: float) -> NDArray[np.float64]:
     """After each unit, what `long_run_sd` makes of groups of `size`; 0 below two groups."""
     length = units.shape[-1]
     count = length // size
     means = units[..., : count * size].reshape(*units.shape[:-1], count, size).mean(axis=-1)
     k = np.arange(1, count + 1, dtype=np.float64)
     squares = np.cumsum(means**2, axis=-1) - np.cumsum(means, axis=-1) ** 2 / k
-    found = (np.maximum(squares, 0.0) * size + prior) / np.maximum(k - 1, 1)
+    squares = np.maximum(squares, 0.0) * size
+    if size == 1:
+        squares += prior
+    else:
+        squares /= 1.0 + discount * np.sqrt(2.0 / np.maximum(k - 1, 1))
+    found = squares / np.maximum(k - 1, 1)
     none = np.zeros((*units.shape[:-1], 1))
     variances: NDArray[np.float64] = np.concatenate((none, found), axis=-1)[
         ..., (np.arange(length) + 1) // size

@@ -116,20 +116,30 @@ def _way(said: Said) -> int:
 
 def _failures(runs: int, seed: int) -> None:
     """Failures: how often wrong where both arms fail 5 %, and how soon 5 % and 10 % are told apart."""
-    print("Failures of 5 % in both arms, called more or fewer at any look; of 5 % and 10 %, pairs needed")
-    _row("scene", "windows: wrong", "needed", "single pairs: wrong", "needed")
-    for scene, alike in [(SCENES[0], 0.0), (SCENES[0], 0.7), (SCENES[1], 0.0), (SCENES[2], 0.0)]:
-        same, more = [], []
+    print("Failures of 5 % in all arms, called more or fewer at any look; of 5 % and 10 %, pairs needed")
+    _row("scene", "windows: wrong", "of 8", "needed", "single pairs: wrong", "needed")
+    independent, some, much = SCENES[:3]
+    for scene, alike, burst in [
+        *((independent, 0.0, 1), (independent, 0.7, 1), (some, 0.0, 1), (much, 0.0, 1)),
+        *((independent, 0.0, 3), (independent, 0.0, 10)),
+    ]:
+        same, more, of_eight = [], [], 0
         for number in range(seed, seed + runs):
             taken, size = calibration(draw(scene, CALIBRATION, number))
-            equal = failures(scene, CALIBRATION + PAIRS, number, (0.05, 0.05), alike)
-            worse = failures(scene, CALIBRATION + LONG // 4, number, (0.05, 0.10), alike)
-            same.append((failure_look(equal, taken, size), mcnemar_look(equal)))
+            all_alike = (0.05,) * (1 + CANDIDATES)
+            equal = failures(scene, CALIBRATION + PAIRS, number, all_alike, alike, burst)
+            worse = failures(scene, CALIBRATION + LONG // 4, number, (0.05, 0.10), alike, burst)
+            same.append((failure_look(equal[:2], taken, size), mcnemar_look(equal[:2])))
             more.append((failure_look(worse, taken, size), mcnemar_look(worse)))
+            of_eight += any(
+                failure_look(equal[[0, other]], taken, size, ALPHA / CANDIDATES) is not None
+                for other in range(1, 1 + CANDIDATES)
+            )
         wrong = [f"{sum(found[way] is not None for found in same) / runs:.3f}" for way in (0, 1)]
         needed = [_median([found[way] for found in more]) for way in (0, 1)]
         name = f"{scene.name}, arms alike {alike}" if alike else scene.name
-        _row(name, wrong[0], needed[0], wrong[1], needed[1])
+        name = f"in bursts of {burst}" if burst > 1 else name
+        _row(name, wrong[0], f"{of_eight / runs:.3f}", needed[0], wrong[1], needed[1])
     print("windows: as judged; single pairs: McNemar's e-process, which holds for independent pairs alone")
 
 

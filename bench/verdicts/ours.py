@@ -9,7 +9,7 @@ from analysis.calibration import pairs_per_window, pairs_to_see
 from analysis.stats.contrast import PENALTY
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
 from analysis.stats.eprocess import mcnemar_path
-from analysis.stats.sequence import FEWEST_UNITS, asymptotic_bounds, bernstein_bounds
+from analysis.stats.sequence import FEWEST_UNITS, OF_SHARES, asymptotic_bounds, bernstein_bounds
 from bench.verdicts.scenes import Floats, Run
 
 ALPHA = 0.05
@@ -82,7 +82,8 @@ def failure_look(failed: NDArray[np.bool_], taken: int, size: int, alpha: float 
     means = window_means(differences, size)
     if len(means) < FEWEST_UNITS:
         return None
-    lower, upper = asymptotic_bounds(means, alpha, prior=1.0 / size**2)  # as in `analysis.rates`
+    bounds = asymptotic_bounds(means, alpha, prior=1.0 / size**2, groups=OF_SHARES)  # as in `analysis.rates`
+    lower, upper = bounds
     at = np.flatnonzero(((lower > 0.0) | (upper < 0.0))[FEWEST_UNITS - 1 :])
     return None if len(at) == 0 else (int(at[0]) + FEWEST_UNITS) * size
 

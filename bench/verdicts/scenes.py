@@ -77,17 +77,31 @@ def draw(scene: Scene, pairs: int, seed: int, effect: float = 0.0, candidates: i
 
 
 def failures(
-    scene: Scene, pairs: int, seed: int, shares: tuple[float, float], alike: float = 0.0
+    scene: Scene, pairs: int, seed: int, shares: tuple[float, ...], alike: float = 0.0, burst: int = 1
 ) -> NDArray[np.bool_]:
-    """Which answers fail, of control and candidate, each with its share.
+    """Which answers fail, of the control and of candidates, each with its share.
 
-    `alike`: the (tetrachoric) correlation of both arms' failures.  They come together where noise does.
+    `alike`: the (tetrachoric) correlation of the arms' failures.  They come together where noise does; or, of
+    each arm by itself, in bursts whose lengths are geometric, `burst` in the mean.
     """
     rng = np.random.default_rng(seed)
-    noise = _noise(scene, 3, pairs, rng)
-    arms = sqrt(alike) * noise[2] + sqrt(1.0 - alike) * noise[:2]
+    if burst > 1:
+        return np.stack([_bursts(share, burst, pairs, rng) for share in shares])
+    noise = _noise(scene, len(shares) + 1, pairs, rng)
+    arms = sqrt(alike) * noise[-1] + sqrt(1.0 - alike) * noise[:-1]
     limits = np.array([[NormalDist().inv_cdf(1.0 - share)] for share in shares])
     return np.asarray(arms > limits)
+
+
+def _bursts(share: float, burst: int, pairs: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Two states that take turns; which one it begins with is drawn by their shares."""
+    turns = 2 * pairs // burst + 2  # more than there is room for
+    lengths = np.empty(turns, dtype=np.int64)
+    begins = int(rng.random() < share)
+    lengths[1 - begins :: 2] = rng.geometric(1.0 / burst, len(lengths[1 - begins :: 2]))
+    lengths[begins::2] = rng.geometric(share / (burst * (1.0 - share)), len(lengths[begins::2]))
+    failing = np.arange(turns) % 2 == 1 - begins
+    return np.repeat(failing, lengths)[:pairs]
 
 
 def _noise(scene: Scene, rows: int, pairs: int, rng: np.random.Generator) -> Floats:

@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from functools import cache
-from math import log, sqrt
+from math import inf, log, sqrt
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -57,6 +58,24 @@ def test_i19_two_arms_that_fail_alike_are_told_apart_with_chance_alpha_at_most(r
         for seed in FRESH
     )
     assert wrong / RUNS <= allowed()
+
+
+def test_i19_no_candidate_of_eight_whose_failures_come_in_bursts_is_said_to_fail_otherwise_too_often() -> (
+    None
+):
+    scene, share = Scene("failures"), ALPHA / 8
+    wrong = 0
+    for seed in FRESH:
+        failed = failures(scene, PAIRS, seed, (0.05,) * 9, burst=3)
+        looked = (failure_look(failed[[0, other]], 0, 9, share) for other in range(1, 9))
+        wrong += any(said is not None for said in looked)
+    assert wrong / RUNS <= allowed()
+
+
+def test_i21_an_error_rate_that_doubles_from_five_per_cent_is_seen_within_500_pairs_in_the_median() -> None:
+    scene = Scene("failures")
+    seen = [failure_look(failures(scene, PAIRS, seed, (0.05, 0.10)), 0, 9) for seed in range(9_000, 9_400)]
+    assert median(inf if said is None else said for said in seen) <= 500
 
 
 @pytest.mark.parametrize("scene", ANSWERED, ids=lambda scene: scene.name)

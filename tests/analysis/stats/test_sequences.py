@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from analysis.stats.sequence import (
     FEWEST_UNITS,
+    OF_LATENCIES,
+    OF_SHARES,
+    Groups,
     asymptotic_bounds,
     asymptotic_radius,
     bernstein_bounds,
@@ -34,14 +37,19 @@ def drawn(kind: str, seed: int) -> NDArray[np.float64]:
     return np.asarray(rng.normal(0.0, 0.3, (RUNS, UNITS)))
 
 
-@given(values=st.lists(FINITE, min_size=1, max_size=40), alpha=st.floats(0.001, 0.2), prior=st.floats(0, 0.1))
+@given(
+    values=st.lists(FINITE, min_size=1, max_size=40),
+    alpha=st.floats(0.001, 0.2),
+    prior=st.floats(0, 0.1),
+    groups=st.sampled_from([OF_LATENCIES, OF_SHARES]),
+)
 def test_the_bounds_after_each_unit_are_those_of_the_interval_then(
-    values: list[float], alpha: float, prior: float
+    values: list[float], alpha: float, prior: float, groups: Groups
 ) -> None:
-    lower, upper = asymptotic_bounds(np.array(values), alpha, prior=prior)
+    lower, upper = asymptotic_bounds(np.array(values), alpha, prior=prior, groups=groups)
     assert (lower[0], upper[0]) == (-np.inf, np.inf)
     for units in range(2, len(values) + 1):
-        found = interval(np.array(values[:units]), alpha, prior)
+        found = interval(np.array(values[:units]), alpha, prior, groups)
         assert found is not None
         assert lower[units - 1] == pytest.approx(found.lower, abs=1e-6)
         assert upper[units - 1] == pytest.approx(found.upper, abs=1e-6)
