@@ -360,15 +360,15 @@ def test_clients_that_waste_what_they_can_leave_memory_flat_and_others_served(
         )
         async with running(Engine(script), limits=limits, tls=tls) as gateway:
             resident = list[int]()
-            for _ in range(6):
-                writers = [await waste(gateway.port, wastes[n % 4]) for n in range(100)]
+            for _ in range(4):
+                writers = [await waste(gateway.port, wastes[n % 4]) for n in range(60)]
                 for _ in range(5):
                     await good(gateway.port)
                 await until(lambda: gateway.inflight() == 0, 20)
                 for writer in writers:
                     writer.transport.abort()
                 resident.append(_resident_bytes())
-            assert resident[-1] - resident[2] < 64 << 20  # each wave's flood alone would be gigabytes
+            assert resident[-1] - resident[1] < 64 << 20  # each wave's flood alone would be gigabytes
 
     run(test())
 

@@ -111,7 +111,7 @@ def test_i3_a_process_at_its_memory_limit_fails_no_request(tmp_path: Path, victi
 
 
 def test_i4_a_stopped_shadow_process_costs_a_worker_no_more_than_its_lane(tmp_path: Path) -> None:
-    """200 MB of copies for nobody, with 8 MiB of lane."""
+    """120 MB of copies for nobody, with 8 MiB of lane."""
 
     async def test(stack: AsyncExitStack) -> None:
         engines = [Engine(streams(TOKEN, FINISH)) for _ in range(3)]
@@ -126,7 +126,7 @@ def test_i4_a_stopped_shadow_process_costs_a_worker_no_more_than_its_lane(tmp_pa
             os.kill(shadow, signal.SIGSTOP)
             try:
                 most = 0
-                for _ in range(5):
+                for _ in range(3):
                     await all_answered(whole, numbers, 136, size=300_000)
                     engines[0].asked.clear()
                     most = max(most, rss_bytes(worker))
