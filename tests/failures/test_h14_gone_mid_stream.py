@@ -20,8 +20,8 @@ from tests.support import (
 )
 from tests.support_shared import WAYS, run
 
-# What the client was given when it left.  An engine that goes on, byte by byte, never comes to a length that it
-# promised: what it sent behind that would be a wrong answer to the next request on the connection.
+# What the client was given when it left.  An engine that goes on, byte by byte, never comes to a length that
+# it promised: what it sent behind that would be a wrong answer to the next request on the connection.
 GIVEN = {
     "a role": SSE_HEAD + event(ROLE),
     "a token": SSE_HEAD + event(TOKEN),

@@ -285,6 +285,6 @@ def test_of_several_names_the_last_counts_as_it_does_for_engines(body: bytes) ->
     "unit", [b'\\"', b'"', b"{", b"[]", b'"",', b"\\", b'"model"', b'"model":"x",', b'"mod\\u0065l":"x",']
 )
 def test_looking_for_the_name_takes_time_in_proportion(unit: bytes) -> None:
-    """Half a megabyte of it; what takes its square would take many minutes and meet the suite's time limit."""
+    """Half a megabyte of it; what takes its square would take minutes and meet the suite's time limit."""
     for start in (b'{"a":"', b'{"a":', b"{"):
         model_name.find(start + unit * (500_000 // len(unit)))
