@@ -17,7 +17,6 @@ STOPPED: Final = "stopped"
 
 _ANSWER_S: Final = 10.0
 _AGAIN_S: Final = 1.0
-_ENDS_S: Final = 5.0
 _PIECE_BYTES: Final = 64 << 10
 _MOST_ROWS: Final = 1000
 _MOST_BYTES: Final = 64 << 20
@@ -44,12 +43,14 @@ class _Clean(msgspec.Struct, forbid_unknown_fields=True):
 class Scrubber:
     """Hands each text to a command, a JSON object {"request", "answer"} a line, and takes back one a line.
 
-    `lost` counts rows that were written without their text, by reason.
+    `lost` counts rows that were written without their text, by reason.  A command that is killed
+    has `ends_s` to end, and so has its pipe.
     """
 
-    def __init__(self, command: Sequence[str], log: Any) -> None:
+    def __init__(self, command: Sequence[str], log: Any, *, ends_s: float = 5.0) -> None:
         self._command = command
         self._log = log
+        self._ends_s = ends_s
         self._waiting: deque[tuple[Row, bytes, Done]] = deque()
         self._waiting_bytes = 0
         self._fresh = asyncio.Event()
@@ -111,10 +112,16 @@ class Scrubber:
                 await self._fresh.wait()
         finally:
             _end(process)
-            with suppress(TimeoutError, OSError):  # else these would take the place of a cancellation
-                async with asyncio.timeout(_ENDS_S):
-                    while await process.stdout.read(_PIECE_BYTES):
-                        pass  # a pipe with something left in it would stay open
+            # What is suppressed would take the place of a cancellation.
+            try:
+                with suppress(TimeoutError, OSError):
+                    async with asyncio.timeout(self._ends_s):
+                        while await process.stdout.read(_PIECE_BYTES):
+                            pass  # a pipe with something left in it would stay open
+            finally:
+                process._transport.close()  # type: ignore[attr-defined]  # another may hold its pipe
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._ends_s):
                     await process.wait()
 
     def _taken(self) -> tuple[Row, Done]:

@@ -1,6 +1,7 @@
 """The operator's command sees text before it is written: what it does not give back is not."""
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ for line in sys.stdin:
 """
 
 
-DEEP = '{"answer":"","request":{"a":' + "[" * 5000 + "]" * 5000 + "}}"
+# Deeper than any Python decodes.
+DEEP = """'{"answer":"","request":{"a":' + '[' * 500_000 + ']' * 500_000 + '}}'"""
 
 
 def command(script: str) -> tuple[str, ...]:
@@ -58,7 +60,7 @@ def test_only_what_the_command_gives_back_is_written(tmp_path: Path) -> None:
         'print(\'{"request": 5, "answer": null}\', flush=True); input()',
         "print('{}', flush=True); input()",
         'print(\'{"request": null, "answer": null, "more": 1}\', flush=True); input()',
-        "print(DEEP, flush=True); input()".replace("DEEP", repr(DEEP)),
+        f"print({DEEP}, flush=True); input()",
     ],
 )
 def test_where_the_command_fails_figures_are_written_and_no_text(script: str) -> None:
@@ -94,3 +96,27 @@ def test_a_command_that_is_not_there_or_behind_costs_text_and_what_waits_at_the_
 
     asyncio.run(scene())
     assert len(done) == 2 and all(one.request is None for one in done)
+
+
+def test_a_pipe_that_another_process_holds_is_closed_when_the_command_is_ended() -> None:
+    leaves = "import subprocess as s; s.Popen(['sleep', '20'], start_new_session=True)\n" + UPPER
+    message = {"messages": [{"content": "a"}]}
+    row = Row(timestamp=0, input_length=3, output_length=1, request=message, answer="walrus")
+    done: list[Row] = []
+
+    async def scene() -> list[str]:
+        before = set(os.listdir("/proc/self/fd"))
+        scrubber = Scrubber(command(leaves), structlog.get_logger(), ends_s=0.5)
+        task = asyncio.get_running_loop().create_task(scrubber.run())
+        scrubber.scrub(row, done.append)
+        await until(lambda: len(done) == 1, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [
+            pipe
+            for fd in set(os.listdir("/proc/self/fd")) - before
+            if "pipe" in (pipe := os.readlink(f"/proc/self/fd/{fd}"))
+        ]
+
+    assert not asyncio.run(scene())
+    assert done[0].request == {"messages": [{"content": "A"}]}
