@@ -68,7 +68,7 @@ class Board:
         """A frame has come. ValueError, KeyError or TypeError when it is malformed."""
         if frame.kind == "status":
             self.roster.take(frame.body, self._now_ns())
-        elif frame.kind in ("pair", "books", "load", "late", "unforced", "gpu"):
+        elif frame.kind in ("pair", "books", "load", "late", "unforced", "gpu", "engine"):
             experiment = frame.body["experiment"]
             if experiment not in self._courses:
                 self.inbox.dropped["unknown_experiment"] += 1
@@ -179,6 +179,8 @@ class Board:
                     course.late(frame.body)
                 elif frame.kind == "gpu":
                     course.gpus(frame.body)
+                elif frame.kind == "engine":
+                    course.engine(frame.body)
                 elif frame.kind == "unforced":
                     course.unforced(frame.body)
                 else:

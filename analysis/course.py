@@ -265,6 +265,20 @@ class Course:
         self._append("gpu", body)
         self.version += 1
 
+    def engine(self, frame: Mapping[str, Any]) -> None:
+        """Take what an arm's engine counts. MalformedError when the frame is not that."""
+        if self.is_full:
+            return
+        names = ("arm", "at_ns", "late_ms", "busy_ns", "said", "why")
+        body = {name: frame[name] for name in names if name in frame}
+        try:
+            body["at_ns"] = int(frame["at_ns"]) + self._shift_ns
+            self._trial.engine(body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedError(errors.told(error)) from error
+        self._append("engine", body)
+        self.version += 1
+
     def ranking(self) -> dict[str, Any]:
         """The ranking over all records so far. Do not change it."""
         if self._ranking is None or self._ranking[0] != self.version:

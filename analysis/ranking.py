@@ -29,6 +29,7 @@ from analysis.spec import ExperimentSpec
 from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
+from analysis.why.engines import Reading, read_engine
 
 Phase = Literal["calibration", "forced", "live"]
 
@@ -42,7 +43,8 @@ class Trial:
 
     The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own
     instants. Calibration records that come after that, and live ones before, are counted and not used.
-    `watch` is told each pair that is judged and the number of its window, `watch_gpus` each reading of GPUs.
+    `watch` is told each pair that is judged and the number of its window, `watch_gpus` each reading of GPUs,
+    `watch_engines` each of engines' metrics.
     """
 
     def __init__(
@@ -52,11 +54,13 @@ class Trial:
         *,
         watch: Callable[[PairRecord, int], None] | None = None,
         watch_gpus: Callable[[Mapping[str, Any]], None] | None = None,
+        watch_engines: Callable[[Reading], None] | None = None,
     ) -> None:
         self.spec = spec
         self.epoch = epoch
         self._watch = watch
         self._watch_gpus = watch_gpus
+        self._watch_engines = watch_engines
         # Every look at every candidate counts, so each gets its share of the chance to be wrong.
         self._alpha = spec.alpha / max(1, len(spec.candidates))
         self._margin = log_margin(spec.margin)
@@ -234,6 +238,12 @@ class Trial:
         self._hardware.add(body)
         if self._watch_gpus is not None:
             self._watch_gpus(body)
+
+    def engine(self, body: Mapping[str, Any]) -> None:
+        """Takes what an arm's engine counts. ValueError, KeyError, TypeError, AttributeError: it is none."""
+        reading = read_engine(body)
+        if self._watch_engines is not None:
+            self._watch_engines(reading)
 
     def late(self, body: Mapping[str, Any]) -> None:
         """Takes how late the shadow process was; KeyError, TypeError or ValueError when it is not that."""

@@ -27,6 +27,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                     trial.replayed(body["replay"])
             elif kind == "gpu":
                 trial.gpus(body)
+            elif kind == "engine":
+                trial.engine(body)
             elif kind == "golden":
                 trial.golden(body)
             elif kind == "load":

@@ -261,7 +261,7 @@ class Mirror(Strict):
     lane_bytes: Bytes = Field(default=64 << 20, description="Copies that wait in one worker, together.")
     copy_bytes: Bytes = Field(default=8 << 20, description="A request or answer above this is not copied.")
     readings_s: Annotated[Seconds, Field(ge=0.1)] = Field(
-        default=1.0, description="Arms' GPUs are read every so many seconds."
+        default=1.0, description="Arms' GPUs, and their engines' metrics, are read every so many seconds."
     )
 
 

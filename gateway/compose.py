@@ -113,6 +113,7 @@ def compose(
         copy_bytes=config.mirror.copy_bytes,
         lane_bytes=config.mirror.lane_bytes,
         tells_ids=any(fleet.learn.copies and fleet.kv_events.read != "off" for fleet in config.fleets),
+        readings_s=config.mirror.readings_s,
     )
     admin = config.admin_address
     analysis = AnalysisSpec(

@@ -24,6 +24,7 @@ from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report import to_json
 from analysis.store import LogError, LogReader
+from analysis.why.signals import Telemetry
 from config.prices import load_prices
 from gateway.report import UnreadableError, find
 
@@ -97,20 +98,26 @@ def _decided(asked: Asked) -> dict[str, Any]:
             if slo is not None:
                 spec = replace(spec, slo_ttft_ms=slo.ttft_ms, slo_tpot_ms=slo.tpot_ms)
             evidence = Evidence(spec, {one.tail for one in conditions if one.tail is not None})
-            tally, gpus = Tally(spec), GpuReadings()
+            tally, gpus, telemetry = Tally(spec), GpuReadings(), Telemetry()
 
             def watch(record: PairRecord, window: int) -> None:
                 evidence.add(record, window)
                 tally.add(record, window)
 
-            trial = Trial(spec, past.header.epoch, watch=watch, watch_gpus=gpus.add)
+            def watch_gpus(frame: Mapping[str, Any]) -> None:
+                gpus.add(frame)
+                telemetry.gpus(frame)
+
+            trial = Trial(
+                spec, past.header.epoch, watch=watch, watch_gpus=watch_gpus, watch_engines=telemetry.engine
+            )
             replay(past, trial)
         finally:
             past.close()
         windows = trial.windows if spec.mode == "live" else None
         window_ns = None if windows is None else windows.window_ns
         recorded = Recorded(tally, gpus, prices, window_ns, has_slo(spec), spec.alpha)
-        return decide(trial, evidence, wishes, recorded)
+        return decide(trial, evidence, wishes, recorded, telemetry)
     except LogError as error:
         raise UnreadableError(str(error)) from error
     except ConditionError as error:

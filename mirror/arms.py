@@ -59,13 +59,7 @@ class Arm:
         self.first_byte_s = min(experiment.first_byte_s, experiment.timeout_s)
         self.loop = loop
         self.origin = Origin.parse(spec.url)
-        tls = spec.tls
-        self.pool = Pool(
-            self.origin,
-            loop=loop,
-            credentials=None if tls is None else kept_client(tls),
-            server_name=None if tls is None else tls.server_name,
-        )
+        self.pool = self.another_pool()
         self.receiving_bytes = 0  # what answers under way hold in memory
         self.reading: set[Reading] = set()
         self._busy_ns = 0  # of answers that have ended: how long they were in flight, together
@@ -74,6 +68,16 @@ class Arm:
         self.rewrites: Counter[str] = Counter()
         self._experiment = experiment
         self._dialect = dialect(spec.kind)
+
+    def another_pool(self) -> Pool:
+        """Connections to the engine that nobody else uses."""
+        tls = self.spec.tls
+        return Pool(
+            self.origin,
+            loop=self.loop,
+            credentials=None if tls is None else kept_client(tls),
+            server_name=None if tls is None else tls.server_name,
+        )
 
     def busy_ns(self, now_ns: int) -> int:
         """The time-integral of what was in flight here until now, in request-nanoseconds."""

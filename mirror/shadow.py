@@ -17,6 +17,7 @@ from mirror.admit import Phase, PhaseName
 from mirror.braking import ShadowBrakes
 from mirror.calling import Call, Calling
 from mirror.comparison import Comparison
+from mirror.counting import Counting
 from mirror.frames import Copy, Frame, Load, Served
 from mirror.inlet import Inlet
 from mirror.lane import pack_rates
@@ -111,6 +112,12 @@ class Shadow:
             os.path.join(spec.run_dir, OBSERVATIONS_SOCKET), spec.lane_bytes, self._heard
         )
 
+        self._counting = Counting(
+            lambda: self.comparisons,
+            lambda fields: self.observations.offer(_pack("engine", fields)),
+            lambda: self._spec.readings_s or 1.0,
+        )
+
     def _comparison(self, experiment: MirrorExperiment) -> Comparison:
         calling = None
         if experiment.slots is not None and self._call is not None and any(a.mark for a in experiment.arms):
@@ -180,6 +187,8 @@ class Shadow:
             self._tasks.spawn(self.ids.run(), name="ids")
         self._tasks.spawn(self._tick(), name="books")
         self._tasks.spawn(self._lateness.watch(), name="lateness")
+        if self._spec.readings_s:
+            self._tasks.spawn(self._counting.follow(), name="engines' metrics")
         stopped = self._tasks.spawn(stop.wait(), name="stop")
         await asyncio.wait((stopped, self._failed), return_when=asyncio.FIRST_COMPLETED)
         if self._failed.done():
@@ -298,7 +307,11 @@ class Shadow:
                 "malformed": self.inlet.malformed,
                 "unknown": self._unknown,
             },
-            "observations": {"queued_bytes": self.observations.queued_bytes, "lost": self.observations.lost},
+            "observations": {
+                "queued_bytes": self.observations.queued_bytes,
+                "lost": self.observations.lost,
+                "metrics_lost": self._counting.lost,
+            },
             "experiments": [comparison.status() for comparison in self.comparisons.values()],
         }
         self.observations.offer(_pack("status", status))

@@ -132,7 +132,7 @@ class ShadowSpec:
     analysis process.  `patience_s` is how long a finished comparison waits for production's own answer,
     `drain_s` how long a stop waits for answers under way.  `anew` names experiments that begin anew: they
     wait for the analysis to say in which epoch.  `tells_ids`: the prompts' token ids that the control says
-    are wanted, for routing.
+    are wanted, for routing.  Arms' engines are asked for their metrics every `readings_s` seconds, 0: never.
     """
 
     run_dir: str
@@ -146,3 +146,4 @@ class ShadowSpec:
     drain_s: float = 10.0
     anew: tuple[str, ...] = ()
     tells_ids: bool = False
+    readings_s: float = 0.0

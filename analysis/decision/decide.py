@@ -22,6 +22,8 @@ from analysis.ranking import Trial
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.stats.windows import Windows
 from analysis.verdict import interval, log_margin, ratio
+from analysis.why.diagnosis import why
+from analysis.why.signals import Telemetry
 
 Answer = Literal["WINNER", "NO DIFFERENCE", "NONE PASSES", "UNDECIDED"]
 Json = Mapping[str, Any]
@@ -38,11 +40,16 @@ class Wishes:
 
 
 def decide(
-    trial: Trial, evidence: Evidence, wishes: Wishes, recorded: Recorded | None = None
+    trial: Trial,
+    evidence: Evidence,
+    wishes: Wishes,
+    recorded: Recorded | None = None,
+    telemetry: Telemetry | None = None,
 ) -> dict[str, Any]:
     """The decision, JSON-able; ConditionError where a condition names a candidate that there is not.
 
-    `recorded`: what is known of the arms' cost, which makes further axes of the front.
+    `recorded`: what is known of the arms' cost, which makes further axes of the front; `telemetry`: what was
+    seen of their engines and GPUs, which says why they are as fast as they are.
 
     `answer`: WINNER, with its estimate on windows that did not choose it; NO DIFFERENCE, where every
     candidate that passes is shown to be no better than the control by more than the margin; NONE PASSES the
@@ -76,11 +83,20 @@ def decide(
         "winner": None if choice is None else _winner(choice, effects, scores, objectives, trial.spec.alpha),
         "conditions": [one.show() for one in conditions],
         "cost": None if recorded is None else section(recorded, trial.spec, more),
+        "why": _why(recorded, telemetry, ("control", *names)),
         "ranking": ranking,
     }
     if choice is not None:
         found["winner"]["as_good"] = not_told_apart(scores, choice.winner, alpha)
     return {**found, "headline": headline(found)}
+
+
+def _why(
+    recorded: Recorded | None, telemetry: Telemetry | None, arms: Sequence[str]
+) -> dict[str, Any] | None:
+    if recorded is None or telemetry is None:
+        return None
+    return why(recorded.tally, telemetry, arms, recorded.window_ns)
 
 
 def _front(

@@ -6,6 +6,9 @@ from typing import Any
 from analysis.cost.rows import heads, notes, rows, slo_words, summary
 from analysis.decision.text import in_order, interval_of, is_winner, state_of
 from analysis.report_lines import change
+from analysis.why.rows import HEADS, tested
+from analysis.why.rows import lines as why_lines
+from analysis.why.rows import rows as why_rows
 
 Json = Mapping[str, Any]
 _ANSWERS = {"met": "**met**", "not met": "not met", "unknown": "unknown"}
@@ -38,6 +41,10 @@ def render_markdown(found: Json) -> str:
         parts += ["", *_table(["Fail if", "Candidate", "Answer", "Found"], rows)]
     if found["cost"] is not None:
         parts += ["", *_cost(found["cost"])]
+    if found["why"] is not None:
+        cells = [[_cell(one) for one in row] for row in why_rows(found["why"])]
+        parts += ["", f"**Why**: {_cell(tested(found['why']))}.", "", *_table(HEADS, cells), ""]
+        parts += [f"- {_cell(line)}" for line in why_lines(found["why"])]
     weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
     parts += [
         "",

@@ -11,6 +11,9 @@ from analysis.decision.text import in_order, interval_of, is_winner
 from analysis.report_lines import change
 from analysis.report_page import document
 from analysis.report_table import table
+from analysis.why.rows import HEADS, tested
+from analysis.why.rows import lines as why_lines
+from analysis.why.rows import rows as why_rows
 
 Json = Mapping[str, Any]
 _BADGES = {"passed": "ok", "failed": "no", "open": "none", "met": "no", "not met": "ok", "unknown": "none"}
@@ -28,6 +31,7 @@ def render_html(found: Json) -> str:
         plots(found),
         radar(found),
         cost_html(found["cost"]),
+        _why(found["why"]),
         _fresh(found),
         _gates(found),
         _conditions(found),
@@ -101,6 +105,14 @@ def _gates(found: Json) -> str:
         for gate in own
     ]
     return f"<h2>Gates</h2>{table(['Candidate', 'Gate', 'State', 'Why'], rows, 'Gates')}"
+
+
+def _why(why: Json | None) -> str:
+    if why is None:
+        return ""
+    cells = [[escape(one) for one in row] for row in why_rows(why)]
+    said = "".join(f"<li>{escape(line)}</li>" for line in why_lines(why))
+    return f"<h2>Why</h2><p class=note>{escape(tested(why))}.</p>{table(HEADS, cells, 'Why')}<ul>{said}</ul>"
 
 
 def _conditions(found: Json) -> str:

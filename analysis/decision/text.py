@@ -6,6 +6,9 @@ from typing import Any
 from analysis.cost.rows import heads, notes, rows, slo_words, summary
 from analysis.report_lines import change, columns
 from analysis.stats.sequence import FEWEST_UNITS
+from analysis.why.rows import HEADS, tested
+from analysis.why.rows import lines as why_lines
+from analysis.why.rows import rows as why_rows
 
 Json = Mapping[str, Any]
 SIGNS = {"passed": "pass", "failed": "FAIL", "open": "open"}
@@ -65,6 +68,9 @@ def render_text(found: Json) -> str:
         lines += ["", *columns(_conditions(found))]
     if found["cost"] is not None:
         lines += ["", *_cost(found["cost"])]
+    if found["why"] is not None:
+        lines += ["", f"why: {tested(found['why'])}", *columns([HEADS, *why_rows(found["why"])])]
+        lines += why_lines(found["why"])
     return "\n".join(lines) + "\n"
 
 

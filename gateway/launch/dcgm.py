@@ -14,6 +14,7 @@ from gateway.launch.reading import Reading, throttling
 _MIB = 1 << 20
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 _PREFIX = "DCGM_FI_DEV_"
+_PREFIXES = (_PREFIX, "DCGM_FI_PROF_")
 
 
 def readings(text: str, gpus: Collection[str]) -> list[Reading]:
@@ -28,7 +29,7 @@ def readings(text: str, gpus: Collection[str]) -> list[Reading]:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             uuid = sample.labels.get("UUID") or sample.labels.get("uuid")
-            if not sample.name.startswith(_PREFIX) or not uuid or sample.labels.get("GPU_I_ID"):
+            if not sample.name.startswith(_PREFIXES) or not uuid or sample.labels.get("GPU_I_ID"):
                 continue
             if gpus and uuid not in gpus and sample.labels.get("gpu") not in gpus:
                 continue
@@ -46,12 +47,15 @@ def _reading(uuid: str, values: dict[str, float], labels: dict[str, str]) -> Rea
     used, free = whole("FB_USED"), whole("FB_FREE")
     reasons = next((round(values[name]) for name in _REASONS if name in values), None)
     utilisation, xid = values.get(_PREFIX + "GPU_UTIL"), whole("XID_ERRORS")
+    dram, copies = values.get("DCGM_FI_PROF_DRAM_ACTIVE"), values.get(_PREFIX + "MEM_COPY_UTIL")
     number = labels.get("gpu", "")
     return Reading(
         uuid=uuid,
         index=int(number) if number.isdigit() else None,
         name=labels.get("modelName"),
         utilisation=None if utilisation is None else utilisation / 100,
+        memory_busy=dram if dram is not None else None if copies is None else copies / 100,
+        tensor_busy=values.get("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"),
         memory_used_bytes=None if used is None else used * _MIB,
         memory_total_bytes=None if used is None or free is None else (used + free) * _MIB,
         power_w=values.get(_PREFIX + "POWER_USAGE"),

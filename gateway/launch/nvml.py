@@ -94,6 +94,7 @@ class Nvml:
             index=self._numbers[uuid],
             name=_asked(lambda: str(pynvml.nvmlDeviceGetName(handle))),
             utilisation=None if utilisation is None else utilisation.gpu / 100,
+            memory_busy=None if utilisation is None else utilisation.memory / 100,
             memory_used_bytes=None if memory is None else memory[0],
             memory_total_bytes=None if memory is None else memory[1],
             power_w=None if power_mw is None else power_mw / 1000,

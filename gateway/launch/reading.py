@@ -32,6 +32,8 @@ class Reading:
     index: int | None = None
     name: str | None = None
     utilisation: float | None = None  # the share of the last sample period in which a kernel ran
+    memory_busy: float | None = None  # the share in which its memory was read or written
+    tensor_busy: float | None = None  # how much of what its tensor cores could do (DCGM's profiling)
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
     power_w: float | None = None

@@ -32,10 +32,21 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 told = [gpu(second, watts, 1000 + watts * second, f"GPU-{arm}")]
                 body = {"arm": arm, "at_ns": BEGIN_NS + second * S, "source": "nvml", "gpus": told}
                 writer.append("gpu", body)
+                writer.append("engine", counts(arm, second))
             second += 1
         writer.append("pair", _renamed(record))
     writer.close()
     return folder
+
+
+def counts(arm: str, second: int) -> dict[str, object]:
+    """An engine that decodes for twenty at a time; the slow one has too little room and preempts."""
+    said = {"kind": "vllm", "running": 20.0, "queued": 0.0, "kv_usage": 0.4, "preemptions": 0.0}
+    if arm == "slow":
+        said |= {"queued": 5.0, "kv_usage": 0.99, "preemptions": 3.0 * second}
+    tokens = {"steps": 50.0 * second, "computed_tokens": 10.0 * second, "generated_tokens": 990.0 * second}
+    instants = {"at_ns": BEGIN_NS + second * S, "busy_ns": 21 * second * S, "late_ms": 0.5}
+    return {"arm": arm, **instants, "said": said | tokens}
 
 
 def _renamed(record: PairRecord) -> PairRecord:
@@ -84,6 +95,30 @@ def test_every_form_tells_what_a_token_costs_at_the_slo(
     page = (tmp_path / "page.html").read_text()
     assert "<h2>Cost</h2>" in page and "<polygon" in page and "<b>|q" not in page and "<script" not in page
     assert "http://" not in page and "https://" not in page
+
+
+def test_every_form_tells_what_limits_each_arm_how_certain_that_is_and_what_to_try(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = (log, "--html", tmp_path / "page.html")
+    why = json.loads(said(capsys, *flags, "--json")[1])["why"]
+    slow, same = why["slow"], why["same"]
+    assert (slow["cause"], slow["strength"], slow["kind"]) == ("kv_capacity", "measured", "vllm")
+    assert slow["signals"]["kv_usage"] == pytest.approx(0.99) and slow["shares"] == {"kv_capacity": 1.0}
+    assert slow["try"][0]["flag"] == "--kv-cache-dtype fp8" and slow["not_ruled_out"] == []
+    # The GPUs' readings tell nothing of kernels, so that the rest is inferred from the tokens of a step.
+    assert (same["cause"], same["strength"]) == ("memory_bandwidth", "inferred")
+    assert same["not_ruled_out"] == ["cpu", "compute"] and any(
+        "gpus or dcgm" in one for one in same["lacking"]
+    )
+    assert len(same["course"]) == same["spans"] >= 3
+    _, text = said(capsys, *flags)
+    assert "untested on hardware" in text and "slow, try --kv-cache-dtype fp8:" in text
+    assert "same, if that is so, try --quantization fp8:" in text
+    _, markdown = said(capsys, *flags, "--markdown")
+    assert "**Why**" in markdown and "room in the KV cache" in markdown and "<b>" not in markdown
+    page = (tmp_path / "page.html").read_text()
+    assert "<h2>Why</h2>" in page and "<b>|q" not in page
 
 
 def test_without_prices_or_slo_the_figures_are_withheld_and_it_is_said_how_to_get_them(

@@ -79,6 +79,7 @@ DCGM_FI_DEV_XID_ERRORS{gpu="1",UUID="GPU-b"} 0
 DCGM_FI_DEV_CLOCKS_EVENT_REASONS{gpu="0",UUID="GPU-a"} 4
 DCGM_FI_DEV_GPU_UTIL{gpu="2",UUID="GPU-c",GPU_I_ID="3",GPU_I_PROFILE="2g.20gb"} 50
 DCGM_FI_PROF_DRAM_ACTIVE{gpu="0",UUID="GPU-a"} 0.5
+DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-a"} 0.25
 """
 
 
@@ -90,6 +91,8 @@ def test_a_page_of_dcgm_is_read_by_uuid_or_number(named: list[str]) -> None:
             index=0,
             name="NVIDIA H100 80GB HBM3",
             utilisation=0.87,
+            memory_busy=0.5,
+            tensor_busy=0.25,
             memory_used_bytes=100 << 20,
             memory_total_bytes=400 << 20,
             power_w=412.5,

@@ -1,0 +1,58 @@
+"""The diagnosis of an arm over all its time: one cause only where it holds in most of it, else the reason."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from analysis.why.diagnosis import why
+from analysis.why.engines import Reading
+from analysis.why.signals import Telemetry
+from tests.analysis.cost.recordings import WINDOW_NS, S, pairs, recorded
+
+TALLY = recorded(list(pairs([4.0], 304.0))).tally
+
+
+def said(second: float) -> dict[str, float]:
+    """An engine that is short of room until two thirds of the time have passed, then idle."""
+    if second < 200.0:
+        return {"running": 10.0, "queued": 4.0, "kv_usage": 1.0, "preemptions": second}
+    return {"running": 0.0, "queued": 0.0, "kv_usage": 0.0, "preemptions": 200.0}
+
+
+def seen(tells: Callable[[float], dict[str, float]], seconds: Iterable[int] = range(304)) -> dict[str, Any]:
+    found = Telemetry()
+    for at_s in seconds:
+        found.engine(Reading("same", at_s * S, 0.0, 0, "sglang", tells(at_s)))
+    return why(TALLY, found, ("same", "slow"), WINDOW_NS)
+
+
+def test_a_cause_that_holds_in_most_spans_is_the_arms_and_the_others_keep_their_shares() -> None:
+    same = seen(said)["same"]
+    assert same["cause"] == "kv_capacity" and same["withheld"] is None
+    assert same["spans"] == 10 and sum(same["shares"].values()) == pytest.approx(1.0)
+    assert 0.6 <= same["shares"]["kv_capacity"] <= 0.7 and same["shares"]["idle"] >= 0.3
+    assert [one["cause"] for one in same["course"]][:6] == ["kv_capacity"] * 6
+    assert same["try"][0]["flag"] == "--kv-cache-dtype fp8_e5m2"
+
+
+def test_where_no_cause_holds_in_most_of_the_time_none_is_named_and_nothing_suggested() -> None:
+    def mixed(second: float) -> dict[str, float]:
+        return said(0.0 if second < 120 else 300.0) if second < 240 else {"running": 5.0, "queued": 0.0}
+
+    same = seen(mixed)["same"]
+    assert (same["cause"], same["try"]) == (None, []) and "no one cause" in same["withheld"]
+    assert len(same["shares"]) == 3
+
+
+def test_an_arm_of_which_nothing_was_recorded_is_said_to_be_so_and_how_to_mend_it() -> None:
+    slow = seen(said)["slow"]
+    assert (slow["cause"], slow["strength"], slow["try"]) == (None, None, [])
+    assert "were not recorded" in slow["withheld"] and "--enable-metrics" in slow["withheld"]
+
+
+def test_why_an_engine_says_nothing_is_told() -> None:
+    found = Telemetry()
+    for at_s in range(304):
+        found.engine(Reading("same", at_s * S, 0.0, 0, None, {}, "its metrics answered 404"))
+    assert why(TALLY, found, ("same",), WINDOW_NS)["same"]["withheld"].startswith("its metrics answered 404")
