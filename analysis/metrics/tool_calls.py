@@ -39,5 +39,5 @@ def _same_json(a: str, b: str) -> bool:
         return True
     try:
         return bool(canonical(json_of(a)) == canonical(json_of(b)))
-    except ValueError:
+    except (ValueError, RecursionError):  # no JSON, or nested deeper than can be gone through
         return False

@@ -80,7 +80,10 @@ def fit(path: str, body: bytes) -> Fit | str:
         if not isinstance(asked.get("prompt"), str) or asked.get("suffix"):
             return "unfit"
         return Fit(path, asked, Feature.NONE, 0, salt)
-    features = features_of(asked)
+    try:
+        features = features_of(asked)
+    except RecursionError:  # from Python 3.12 on more is decoded than can be gone through
+        return "unreadable"
     if features is None:
         return "unfit"
     front = len(named(b"tools", raw.get("tools", Raw()))) + len(

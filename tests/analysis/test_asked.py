@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,6 +53,22 @@ def test_any_json_where_a_schema_should_be_raises_nothing(name: str, asked: Any,
     content = Content(choices=(choice,), asked=found)
     for metric in every_metric().values():
         assert metric.score(content, content) in (None, metric.same)
+
+
+@pytest.mark.parametrize("levels", [700, 1_500, 9_000, 25_000])
+def test_json_nested_however_deep_is_measured(levels: int) -> None:
+    """How deep may be decoded depends on the Python: some of these are, and cannot be gone through."""
+    asked = read_asked(
+        {"response_format": b'{"type":"json_schema","json_schema":{"schema":{"type":"array"}}}'}
+    )
+    control, candidate = (
+        Content(choices=(Choice(0, text, tool_calls=(ToolCall("a", text),)),), asked=asked)
+        for text in ("[" * levels + "]" * levels, "[ " + "[" * (levels - 1) + "]" * levels)
+    )
+    for metric in every_metric().values():
+        assert metric.score(control, control) in (None, metric.same)
+        found = metric.score(control, candidate)
+        assert found is None or found >= 0.0
 
 
 @given(raw=st.binary(max_size=30))

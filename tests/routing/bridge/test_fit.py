@@ -72,6 +72,15 @@ def test_what_is_no_json_is_not_learned() -> None:
     assert fit(CHAT, b"{") == fit(CHAT, b"[]") == fit(CHAT, b"\xff") == "unreadable"
 
 
+@pytest.mark.parametrize("levels", [1_500, 4_000, 12_000, 100_000])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+def test_what_is_nested_deeper_than_can_be_gone_through_is_not_learned(path: str, levels: int) -> None:
+    """How deep may be decoded depends on the Python: some of these are, and cannot be gone through."""
+    begins, ends = b'[{"type":"tool_result","content":', b"}]"
+    deep = b'{"messages":[{"role":"user","content":%b"x"%b}]}' % (begins * levels, ends * levels)
+    assert fit(path, deep) == "unreadable"
+
+
 def test_the_front_is_as_long_as_the_text_chain_has_it() -> None:
     body = json.dumps({"model": "m", "messages": [USER], "tools": [TOOL], "documents": [{"a": 1}]}).encode()
     found = fit(CHAT, body)
