@@ -4,7 +4,7 @@ import hashlib
 from typing import TypeVar
 
 from config.schema import Arm, Config
-from gateway.launch.free import HOST, is_free
+from gateway.launch.free import HOST, Claims, is_free
 
 A = TypeVar("A", bound=Arm)
 _FIRST, _MANY = 20_000, 10_000  # below those that systems give to outgoing connections
@@ -23,6 +23,7 @@ class Ports:
 
     def __init__(self) -> None:
         self._held: dict[tuple[str, str], int] = {}
+        self._claims = Claims()
 
     def __call__(self, config: Config) -> Config:
         """The config with a port and an engine URL for every launched arm.  Raises NoPortLeft."""
@@ -49,16 +50,15 @@ class Ports:
         if port is None:
             port = self._held.get(key)
             if port is None or port in taken:
-                port = self._held[key] = _free(key, taken)
+                port = self._held[key] = self._free(key, taken)
             taken.add(port)
         placed = launch.model_copy(update={"port": port})
         return arm.model_copy(update={"launch": placed, "engine": f"http://{HOST}:{port}"})
 
-
-def _free(key: tuple[str, str], taken: set[int]) -> int:
-    start = int.from_bytes(hashlib.blake2b("\0".join(key).encode(), digest_size=4).digest())
-    for n in range(_MANY):
-        port = _FIRST + (start + n) % _MANY
-        if port not in taken and is_free(port):
-            return port
-    raise NoPortLeft(f"no port from {_FIRST} to {_FIRST + _MANY - 1} is free; give launch a port")
+    def _free(self, key: tuple[str, str], taken: set[int]) -> int:
+        start = int.from_bytes(hashlib.blake2b("\0".join(key).encode(), digest_size=4).digest())
+        for n in range(_MANY):
+            port = _FIRST + (start + n) % _MANY
+            if port not in taken and is_free(port) and self._claims.claim(port):
+                return port
+        raise NoPortLeft(f"no port from {_FIRST} to {_FIRST + _MANY - 1} is free; give launch a port")

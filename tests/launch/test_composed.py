@@ -1,5 +1,6 @@
 """What a launched engine is started with: filled in, marked, on a port of its own, without our settings."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from config.load import load
 from config.schema import Config
 from gateway.check import everyone, launched
 from gateway.launch.composed import launch_spec, mark
+from gateway.launch.free import Claims
 from gateway.launch.ports import Ports
 from gateway.launch.spec import LaunchSpec, from_json, to_json
 from gateway.launch.template import filled
@@ -72,6 +74,21 @@ def test_ports_differ_stay_over_reloads_and_are_those_that_are_written() -> None
     assert Ports()(config({"engine": "http://b"}, {"engine": "http://c"})) == config(
         {"engine": "http://b"}, {"engine": "http://c"}
     )
+
+
+def test_two_gateways_give_engines_of_the_same_names_ports_of_their_own_though_none_listens_yet() -> None:
+    one, other = Ports(), Ports()
+    told = config(PLAIN, PLAIN)
+    first, second = (ports(told).experiments[0] for ports in (one, other))
+    given = [arm.engine for two in (first, second) for arm in (two.control, *two.candidates)]
+    assert len(set(given)) == 4
+
+
+def test_a_port_is_free_for_others_once_the_gateway_that_had_it_is_gone() -> None:
+    one, other, port = Claims(), Claims(), 100_000 + os.getpid()  # it is but a name
+    assert one.claim(port) and not other.claim(port)
+    del one
+    assert other.claim(port)
 
 
 def test_a_port_that_another_arm_wants_by_name_is_not_given_to_one_that_wants_any() -> None:
