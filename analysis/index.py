@@ -151,9 +151,13 @@ class Index:
 
     def _made(self, place: str) -> sqlite3.Connection:
         db = _connected(place)
-        with db:
-            db.executescript(_SCHEMA)
-            db.execute("INSERT INTO about VALUES (?, ?, ?)", (_VERSION, self._log, self._begin))
+        try:
+            with db:
+                db.executescript(_SCHEMA)
+                db.execute("INSERT INTO about VALUES (?, ?, ?)", (_VERSION, self._log, self._begin))
+        except sqlite3.Error:
+            db.close()
+            raise
         return db
 
     def _keep(self, rows: list[tuple[Any, ...]], begin: int, end: int) -> bool:
@@ -168,8 +172,12 @@ class Index:
 
 def _connected(place: str) -> sqlite3.Connection:
     db = sqlite3.connect(place, timeout=10.0)
-    db.execute("PRAGMA synchronous = OFF")  # what is lost is made again
-    db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+    try:
+        db.execute("PRAGMA synchronous = OFF")  # what is lost is made again
+        db.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+    except sqlite3.Error:
+        db.close()
+        raise
     return db
 
 
