@@ -175,6 +175,26 @@ def test_as_an_axis_cost_is_by_request_so_that_longer_answers_are_not_cheaper() 
         assert axis.withheld is None and said["ratio"] == pytest.approx(1.0, abs=1e-6)
 
 
+def test_as_an_axis_an_arm_that_keeps_the_slo_half_the_time_costs_about_twice_a_request() -> None:
+    def half(record: PairRecord) -> PairRecord:
+        late = record.at_ns % 2 == 0
+        answers = tuple(changed(a, ttft_ms=900.0) if late and a.arm == "slow" else a for a in record.answers)
+        return changed(record, answers=answers)
+
+    numbers = sorted({one.at_ns // (2 * S) for one in STEADY})
+    for axis in axes(recorded(STEADY, WATCHED, change=half), ("same", "slow"), numbers[1:-1]):
+        said = axis.show(0.05)["candidates"]
+        assert said["slow"]["lower"] > 1.5 and said["slow"]["upper"] < 3.0, axis.name
+        assert said["same"]["ratio"] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_windows_at_the_ends_of_a_run_are_filled_in_part_and_no_part_of_it() -> None:
+    instants = [1.9, 2.5, 3.1, 4.2, 5.5, 6.1]  # of windows of 2 s: 0, 1, 1, 2, 2, 3
+    some = [changed(one, at_ns=int(at_s * S)) for one, at_s in zip(STEADY, instants, strict=False)]
+    (run,) = recorded(some).tally.runs("same", 2 * S)
+    assert [(one.number, one.requests, one.seconds) for one in run] == [(1, 2, 2.0), (2, 2, 2.0)]
+
+
 def test_an_axis_is_one_for_all_arms_or_for_none() -> None:
     half = [one for one in WATCHED if one["arm"] != "slow"]
     numbers = sorted({one.at_ns // (2 * S) for one in STEADY})
