@@ -22,7 +22,10 @@ _TAUS_PER_CALIBRATION = 20.0  # fewer do not show how long the dependence is
 _LONGEST = 5  # but a calibration is at most so many times as long as asked for
 SLOW = 0.95  # an answer is slow where it takes longer than this share of the control's did
 _FEWEST_FOR_SLOW = 100  # answers of the control that fix what is slow
-_AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most; 3 % where tau is as long as 19 pairs
+_AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most
+_DEPENDS = 2.0  # a tau from which on neighbours do depend, and what is found of it may be much too short
+_SPANS = 4  # of the calibration, long against the dependence: their means show it all the same
+_STUDENT_3 = 7.453  # of so many spans less one, two-sided, for half of `_AA_ALPHA`
 
 
 # How the control is held against itself: "twins", where each copy of half of the conversations is sent twice
@@ -34,6 +37,12 @@ AgainstItself = Literal["twins", "slots"]
 def pairs_to_see(tau: float, asked: int) -> float:
     """How many pairs a calibration takes to see the dependence; at most five times those asked for."""
     return min(max(asked, _TAUS_PER_CALIBRATION * tau), _LONGEST * asked)
+
+
+def next_look(pairs: int, asked: int) -> int:
+    """After how many pairs it is looked again whether they are enough: twice as many, or the most needed."""
+    most = _LONGEST * asked
+    return min(2 * pairs, most) if pairs < most else 2 * pairs
 
 
 def pairs_per_window(longest_tau: float) -> float:
@@ -81,6 +90,7 @@ class Calibrating:
         self._first_ns: int | None = None
         self._last_ns = 0
         self._by: AgainstItself = "twins"
+        self._next_look = 0
         self.pairs = 0
 
     def add(self, record: PairRecord) -> None:
@@ -117,10 +127,16 @@ class Calibrating:
         return min(seconds, pairs)
 
     def enough(self) -> bool:
-        """The seconds and pairs asked for are there, and enough of them to see how they depend."""
-        if self.pairs < 2 or self.progress < 1.0:
+        """The seconds and pairs asked for are there, and enough of them to see how they depend.
+
+        That is looked at again once twice as many are there: with a look at every pair it would end where tau
+        happens to look short.
+        """
+        if self.pairs < max(2, self._next_look) or self.progress < 1.0:
             return False
-        return self.pairs >= pairs_to_see(self._tau(), self._spec.calibration_pairs)
+        asked = self._spec.calibration_pairs
+        self._next_look = next_look(self.pairs, asked)
+        return self.pairs >= pairs_to_see(self._tau(), asked)
 
     def _tau(self) -> float:
         return max(autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
@@ -143,7 +159,9 @@ class Calibrating:
             tau_pairs=tau,
             pairs=self.pairs,
             aa={
-                name: _spread(rows, _AA_ALPHA, 0.0) for name, rows in self._latencies.items() if len(rows) > 1
+                name: against_itself(_by_time(rows))
+                for name, rows in self._latencies.items()
+                if len(rows) > 1
             },
             floor={name: _spread(rows, half, 1.0) for name, rows in self._scores.items() if rows},
             by=self._by,
@@ -155,16 +173,33 @@ class Calibrating:
         )
 
 
+def against_itself(values: NDArray[np.float64]) -> Spread:
+    """The control's contrasts with itself, by time: their mean, and how far from 0 it may be by chance.
+
+    By tau; and where neighbours depend on each other also by how far the means of four spans are apart
+    (Student's), the wider of both.
+    """
+    found = _spread_of(values, _AA_ALPHA, 0.0)
+    size = len(values) // _SPANS
+    if size == 0 or autocorrelation_time(values) < _DEPENDS:
+        return found
+    means = values[-_SPANS * size :].reshape(_SPANS, size).mean(axis=1)
+    return Spread(found.mean, max(found.radius, _STUDENT_3 * float(means.std(ddof=1)) / sqrt(_SPANS)))
+
+
 def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
     return np.array(ranked(value for _, _, value in sorted(rows)))
 
 
 def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:
+    return _spread_of(_by_time(rows), alpha, prior)
+
+
+def _spread_of(values: NDArray[np.float64], alpha: float, prior: float) -> Spread:
     """Mean and radius, the pairs counted as the fewer independent ones that they are worth.
 
     They are few at times: the last factor makes it Student's correction in full.
     """
-    values = _by_time(rows)
     n = len(values)
     mean = float(values.mean())
     sd = sqrt((float(((values - mean) ** 2).sum()) + prior) / max(1, n - 1))

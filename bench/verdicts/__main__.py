@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from bench.verdicts.ours import ALPHA, calibration, failure_look, looks, mcnemar_look
+from bench.verdicts.ours import ALPHA, calibration, failure_look, fair_is_withheld, looks, mcnemar_look
 from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
 from bench.verdicts.usual import PRACTICES, Said
 
@@ -29,7 +29,7 @@ def main() -> None:
     _wrong(asked.runs, asked.seed)
     _usual(max(1, asked.runs // 3), asked.seed)
     _power(max(1, asked.runs // 4), asked.seed)
-    _failures(max(1, asked.runs // 2), asked.seed)
+    _failures(max(1, asked.runs * 3 // 2), asked.seed)
 
 
 def _runs(scene: Scene, runs: range, pairs: int, effect: float = 0.0, candidates: int = 1) -> Iterator[Run]:
@@ -55,6 +55,11 @@ def _wrong(runs: int, seed: int) -> None:
         truth = "–" if scene.missing else f"{missed / runs:.3f}"
         _row(scene.name, truth, f"{other / runs:.3f}", f"{promoted / runs:.3f}", f"{family / runs:.3f}")
     print("missing: the candidate fails its slowest twentieth; the share that is called faster\n")
+    print("The control against itself: the share of runs in which the calibration finds it to differ")
+    for scene in SCENES[:4]:
+        differs = sum(fair_is_withheld(run) for run in _runs(scene, range(seed, seed + 2 * runs), 0))
+        _row(scene.name, f"{differs / (2 * runs):.4f}")
+    print()
     print("The effect goes from nothing to 10 %: the share of runs in which the mean effect so far is missed")
     drifting = next(scene for scene in SCENES if scene.drift)
     missed = sum(

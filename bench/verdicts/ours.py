@@ -5,7 +5,7 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.calibration import pairs_per_window, pairs_to_see
+from analysis.calibration import against_itself, next_look, pairs_per_window, pairs_to_see
 from analysis.stats.contrast import PENALTY
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
 from analysis.stats.eprocess import mcnemar_path
@@ -22,8 +22,14 @@ def calibration(run: Run) -> tuple[int, int]:
     itself = np.log(run.twin) - np.log(run.control)
     taken = ASKED
     while taken < pairs_to_see(autocorrelation_time(itself[:taken]), ASKED):
-        taken += 10
+        taken = next_look(taken, ASKED)
     return taken, ceil(pairs_per_window(longest_autocorrelation_time(itself[:taken])))
+
+
+def fair_is_withheld(run: Run) -> bool:
+    """Whether the calibration finds the control to differ from itself, in one latency."""
+    found = against_itself((np.log(run.twin) - np.log(run.control))[: calibration(run)[0]])
+    return not found.lower <= 0.0 <= found.upper
 
 
 def window_means(values: Floats, size: int) -> Floats:
