@@ -105,10 +105,6 @@ fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (
 	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) install --no-deps --target build/fast ./build/source
 	@echo 'run it so: PYTHONPATH=$(CURDIR)/build/fast $(BIN)/shadowlane serve ...  (without PYTHONPATH the sources run)'
 
-.PHONY: test-long
-test-long: $(VENV)/.dev  ## the tests that take minutes each: engines in turn, replays, recorders that are killed
-	$(BIN)/pytest -m long $(PYTEST_ARGS)
-
 .PHONY: test-fast
 test-fast: fast $(VENV)/.dev  ## the data plane's tests against what `make fast` built
 	$(BIN)/pytest $(IN_PARALLEL) -o pythonpath="build/fast ." tests/wire tests/routing tests/failures $(PYTEST_ARGS)
