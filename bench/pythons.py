@@ -1,7 +1,8 @@
 """Which Python is the gateway fastest on?  The rows of `bench.overhead`, one for each interpreter.
 
 `python -m bench.pythons python3.11 /path/to/python3.14 ...`   For each one an environment with the gateway's
-dependencies is made below --environments, once; it lies outside the repository.
+dependencies is made below --environments, once; it lies outside the repository.  The second table is each
+one's cost over the first one's: below 1 is cheaper.
 """
 
 import argparse
@@ -9,9 +10,11 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.overhead import TESTS, costs, measured
+from bench import figures
+from bench.overhead import TESTS, Found, costs, measured
 from bench.proxies import ROOT, Shadowlane, peers
 from bench.stage import LOAD_CORE, staged
 
@@ -41,6 +44,16 @@ def environment(python: str, home: Path) -> Path:
     return own
 
 
+def beside_first(found: Found, names: Sequence[str]) -> str:
+    """What each costs over what the first costs, both of one round, with the interval of the median."""
+    first, *others = names
+    rows = [
+        [name, *(str(figures.ratio(found[name, test], found[first, test])) for test in TESTS)]
+        for name in others
+    ]
+    return figures.table([f"CPU / {first}'s [95 %]", *TESTS], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pythons", nargs="*", default=[sys.executable], metavar="PYTHON")
@@ -56,7 +69,9 @@ def main() -> None:
         ports = stage.engines(2)
         running = [stage.start(proxy, ports) for proxy in [*nginx, *gateways]]
         os.sched_setaffinity(0, {LOAD_CORE})
-        print(costs(measured(stage, running, TESTS, given.rounds), [one.name for one in running]))
+        found = measured(stage, running, TESTS, given.rounds)
+        print(costs(found, [one.name for one in running]))
+        print(beside_first(found, [one.name for one in gateways]))
 
 
 if __name__ == "__main__":
