@@ -1,5 +1,6 @@
 """How the benchmarks say what they found: medians of rounds, ratios with their interval, tables."""
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ _SEED = 1
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A median over rounds and its 95 % bootstrap interval."""
+    """A median (or what stands in its place) over rounds and its 95 % bootstrap interval."""
 
     median: float
     low: float
@@ -21,11 +22,39 @@ class Estimate:
         return f"{self.median:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
+def trimmed_mean(values: Sequence[float], share: float = 0.2) -> float:
+    """The mean without so large a share of the smallest and of the largest values (Tukey 1962).
+
+    Where rounds differ as a bell does it needs two thirds of the rounds that a median needs.
+    """
+    cut = int(share * len(values))
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def trimmed_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """The trimmed mean of the rounds' differences, in the place of the median; the rounds are resampled."""
+    return _resampled([a - b for a, b in zip(ours, theirs, strict=True)], trimmed_mean)
+
+
+def rounds_needed(found: Estimate, bound: float, rounds: int) -> int | None:
+    """How many rounds would have the interval end within the bound, should it shrink as their root grows.
+
+    None where the estimate itself lies beyond the bound.
+    """
+    room = bound - abs(found.median)
+    half = max(found.high - found.median, found.median - found.low)
+    return None if room <= 0.0 else max(rounds, math.ceil(rounds * (half / room) ** 2))
+
+
 def median(values: Sequence[float]) -> Estimate:
     """The median over rounds; the rounds are resampled."""
+    return _resampled(values, statistics.median)
+
+
+def _resampled(values: Sequence[float], middle: Callable[[Sequence[float]], float]) -> Estimate:
     rng = random.Random(_SEED)
-    found = sorted(statistics.median(rng.choices(values, k=len(values))) for _ in range(_RESAMPLES))
-    return Estimate(statistics.median(values), found[int(_RESAMPLES * 0.025)], found[int(_RESAMPLES * 0.975)])
+    found = sorted(middle(rng.choices(values, k=len(values))) for _ in range(_RESAMPLES))
+    return Estimate(middle(values), found[int(_RESAMPLES * 0.025)], found[int(_RESAMPLES * 0.975)])
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:

@@ -1,7 +1,7 @@
 """Does production notice that its requests are mirrored?  Latency, CPU, errors: mirroring off, on, stalled.
 
     python -m bench.isolation
-    python -m bench.isolation --only shadowlane --rounds 30
+    python -m bench.isolation --only shadowlane --bounds --minutes 5
 
 Slices of seconds alternate between no mirroring, two copies of every request to targets that answer, and two
 copies to targets that take connections and read nothing.  What is judged is the difference between two slices
@@ -9,12 +9,19 @@ of one round: equivalent, where the 95 % bootstrap interval of its median lies w
 A proxy's processes share one core; load, engines and targets have the other.  Those of the gateway that serve
 nobody have a third, or where there is none the other; `--together` they are with the worker, the worst case.
 Requests come at a fixed rate, whether or not earlier ones were answered.
+
+`--bounds` measures only what has a bound, as narrowly as its time allows: states go forth and back (off,
+on, stalled, stalled, on, off), so that a drift of the machine counts for and against; each visit has three
+loads of chunks, whose CPU time is divided by all of their chunks; and of the differences the fifths that lie
+farthest out on either side are left out before the mean is taken.
 """
 
 import argparse
+import math
 import os
 import random
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +37,7 @@ REQUESTS = Load(connections=64, rate=200.0, requests=300, seconds=2.0, patience=
 STREAMS = Load(connections=64, rate=60.0, requests=90, events=20, seconds=2.0, patience=1.0 + _PATIENCE_S)
 # All at once, as in `bench.overhead`: what a chunk costs where an engine's steps bring many together.
 CHUNKS = Load(connections=100, requests=100, events=150, seconds=1.0, patience=2.0 + _PATIENCE_S)
+_CHUNK_LOADS = 3  # of a visit with `--bounds`
 WARM_UP = Load(rate=200.0, requests=60, seconds=0.5)
 # What mirroring may add to production, and be called nothing: in µs, on both sides.
 BOUNDS = {"TTFT p50": 200.0, "CPU a chunk": 1.5}
@@ -69,22 +77,25 @@ def loaded(stage: Stage, mirror: Mirror, state: str, load: Load) -> Run:
     return Run(answered, (procfs.cpu_ns(pids) - before_ns) / 1e3, load.requests)
 
 
-def sliced(stage: Stage, targets: Targets, mirror: Mirror, state: str) -> Slice:
-    """One slice: requests, streams that begin one after the other, streams all at once."""
+def sliced(stage: Stage, targets: Targets, mirror: Mirror, state: str, *, bounds: bool = False) -> Slice:
+    """One slice: requests, streams that begin one after the other, streams all at once; with `bounds` no
+    requests, and more of the last."""
     if state == STALLED:
         targets.renew()
     mirror.enter(state)
     stage.programs.run(mirror.ports[OFF], WARM_UP)
     worked_ns = targets.worked_ns()
-    requests = loaded(stage, mirror, state, REQUESTS)
+    requests = [] if bounds else [loaded(stage, mirror, state, REQUESTS)]
     streams = loaded(stage, mirror, state, STREAMS)
-    chunks = loaded(stage, mirror, state, CHUNKS)
-    copies_us = (targets.worked_ns() - worked_ns) / 1e3
-    if state == ON and copies_us < _TARGET_US * REQUESTS.requests:
+    chunks = [loaded(stage, mirror, state, CHUNKS) for _ in range(_CHUNK_LOADS if bounds else 1)]
+    runs = [*requests, streams, *chunks]
+    copies_us, asked = (targets.worked_ns() - worked_ns) / 1e3, sum(run.wanted for run in runs)
+    if state == ON and copies_us < _TARGET_US * asked:
         raise NotMirroredError(f"{mirror.running.name}: the targets had {copies_us:.0f} µs of work")
-    failed = sum(run.failed for run in (requests, streams, chunks))
-    figures_of = {**_request_figures(requests), **_stream_figures(streams), **_chunk_figures(chunks)}
-    return {**figures_of, "failed": failed}
+    found = {**_stream_figures(streams), **_chunk_figures(chunks)}
+    for run in requests:
+        found |= _request_figures(run)
+    return {**found, "failed": sum(run.failed for run in runs), "asked": asked}
 
 
 def _request_figures(run: Run) -> Slice:
@@ -98,22 +109,46 @@ def _stream_figures(run: Run) -> Slice:
     return {"TTFT p50": first_us[0], "TTFT p99": first_us[2], "ITL p50": gap_us[0], "ITL p99": gap_us[2]}
 
 
-def _chunk_figures(run: Run) -> Slice:
-    return {"CPU a chunk": run.cpu_us / run.answered.events if run.answered.events else _NONE[0]}
+def _chunk_figures(runs: Sequence[Run]) -> Slice:
+    events = sum(run.answered.events for run in runs)
+    return {"CPU a chunk": sum(run.cpu_us for run in runs) / events if events else _NONE[0]}
 
 
 _NONE = [float("nan")] * 5
 
 
-def measured(stage: Stage, targets: Targets, mirrors: Sequence[Mirror], rounds: int) -> Found:
-    """Every proxy in every state, once a round, in random order."""
+def orders(rng: random.Random, *, bounds: bool) -> list[list[str]]:
+    """In which order a round has its states: at random, and with `bounds` once more from the last to the
+    first."""
+    forth = rng.sample(STATES, len(STATES))
+    return [forth, forth[::-1]] if bounds else [forth]
+
+
+def measured(
+    stage: Stage,
+    targets: Targets,
+    mirrors: Sequence[Mirror],
+    rounds: int,
+    seconds: float = math.inf,
+    *,
+    bounds: bool = False,
+) -> Found:
+    """Every proxy in every state, once a round (with `bounds` twice), in random order.
+
+    No round begins after so many `seconds`.
+    """
     found: Found = {}
+    rng, began_s = random.Random(), time.monotonic()
     for number in range(rounds):
-        for mirror in random.sample(mirrors, len(mirrors)):
-            for state in random.sample(STATES, len(STATES)):
-                one = sliced(stage, targets, mirror, state)
-                found.setdefault((mirror.running.name, state), []).append(one)
-        print(f"round {number + 1} of {rounds}", flush=True)
+        for mirror in rng.sample(mirrors, len(mirrors)):
+            for states in orders(rng, bounds=bounds):
+                for state in states:
+                    one = sliced(stage, targets, mirror, state, bounds=bounds)
+                    found.setdefault((mirror.running.name, state), []).append(one)
+        gone_s = time.monotonic() - began_s
+        print(f"round {number + 1} of {rounds} at most, {gone_s:.0f} s", flush=True)
+        if gone_s >= seconds:
+            break
     return found
 
 
@@ -123,38 +158,47 @@ def levels(found: Found) -> str:
     for (name, state), slices in sorted(
         found.items(), key=lambda item: (item[0][0], STATES.index(item[0][1]))
     ):
-        cells = [f"{statistics.median(one[what] for one in slices):.1f}" for what in SHOWN]
-        asked = sum(load.requests for load in (REQUESTS, STREAMS, CHUNKS)) * len(slices)
-        failed = sum(one["failed"] for one in slices)
-        rows.append([f"{name}, {state}", *cells, f"{failed:.0f} of {asked}"])
-    return figures.table(["µs, medians", *SHOWN, "failed"], rows)
+        shown = [what for what in SHOWN if what in slices[0]]
+        cells = [f"{statistics.median(one[what] for one in slices):.1f}" for what in shown]
+        asked, failed = (sum(one[what] for one in slices) for what in ("asked", "failed"))
+        rows.append([f"{name}, {state}", *cells, f"{failed:.0f} of {asked:.0f}"])
+    return figures.table(["µs, medians", *shown, "failed"], rows)
 
 
-def differences(found: Found) -> str:
+def differences(found: Found, *, bounds: bool = False) -> str:
     """What mirroring adds, slice against slice of one round, with its interval and what follows."""
     rows = []
     for name in dict.fromkeys(name for name, _ in found):
         for state in (ON, STALLED):
-            for what in SHOWN:
-                added = figures.difference(*([one[what] for one in found[name, s]] for s in (state, OFF)))
+            for what in BOUNDS if bounds else SHOWN:
+                pairs = [[one[what] for one in found[name, s]] for s in (state, OFF)]
+                added = figures.trimmed_difference(*pairs) if bounds else figures.difference(*pairs)
                 row = [f"{name}, {state} - off: {what}", str(added)]
-                bound = BOUNDS.get(what)
-                rows.append([*row, *_judged(added, bound)])
-    return figures.table(["µs", "added [95 %]", "bound", ""], rows)
+                rows.append([*row, *_judged(added, BOUNDS.get(what), len(pairs[0]))])
+    return figures.table(["µs", "added [95 %]", "bound", "", ""], rows)
 
 
-def _judged(added: figures.Estimate, bound: float | None) -> list[str]:
-    return ["", ""] if bound is None else [f"± {bound}", figures.equivalence(added, bound)]
+def _judged(added: figures.Estimate, bound: float | None, slices: int) -> list[str]:
+    if bound is None:
+        return ["", "", ""]
+    said = figures.equivalence(added, bound)
+    needed = figures.rounds_needed(added, bound, slices) if said == "undecided" else None
+    more = "" if needed is None else f"{needed} slices of each, not {slices}, may decide"
+    return [f"± {bound}", said, more]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, help="at most (10; as many as --minutes has time for)")
+    parser.add_argument("--bounds", action="store_true", help="only what has a bound, as narrowly as can be")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no round after that")
     parser.add_argument("--only", help="proxies, by name, with commas between: nginx,shadowlane")
     parser.add_argument("--together", action="store_true", help="shadow and analysis on the worker's core")
     given = parser.parse_args()
+    if given.rounds is None:
+        given.rounds = 10 if given.minutes == math.inf else 10_000
     only = None if given.only is None else given.only.split(",")
     with staged() as stage:
         engines = stage.engines(2, GAP_MS)
@@ -165,10 +209,10 @@ def main() -> None:
             if only is None or "shadowlane" in only:
                 mirrors.append(gateway(stage, engines, targets, Shadowlane(), together=given.together))
             os.sched_setaffinity(0, {LOAD_CORE})
-            found = measured(stage, targets, mirrors, given.rounds)
+            found = measured(stage, targets, mirrors, given.rounds, 60.0 * given.minutes, bounds=given.bounds)
         finally:
             targets.end()
-        print(levels(found), differences(found), *missing, sep="\n")
+        print(levels(found), differences(found, bounds=given.bounds), *missing, sep="\n")
 
 
 if __name__ == "__main__":
