@@ -232,11 +232,13 @@ class Board:
         """Have the configuration read again: what came of it; None when nobody says."""
         return None if self.supervision is None else await self.supervision.reload(_RELOAD_S)
 
-    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+    async def switch(
+        self, kind: str, names: Sequence[str], why: str, *, stop_engines: bool = False
+    ) -> dict[str, Any] | None:
         """Have experiments paused, or go on: what came of it; None when nobody says."""
         if self.supervision is None:
             return None
-        return await self.supervision.switches.ask(kind, names, why, _SWITCH_S)
+        return await self.supervision.switches.ask(kind, names, why, _SWITCH_S, stop_engines=stop_engines)
 
     def names(self) -> list[str]:
         """The experiments' names."""

@@ -40,17 +40,21 @@ class Switches:
             "detail": pause["detail"],
             "remedy": pause["remedy"],
             "for_s": max(0, (now_ns - pause["since_ns"]) // 1_000_000_000),
+            "stops_engines": bool(pause.get("halts")),
             "resumes_in_s": None if until_ns is None else max(0, (until_ns - now_ns) // 1_000_000_000),
         }
 
-    async def ask(self, kind: str, names: Sequence[str], why: str, within_s: float) -> dict[str, Any] | None:
-        """Have experiments (all, where none is named) paused, or with `kind` "resume" go on.
+    async def ask(
+        self, kind: str, names: Sequence[str], why: str, within_s: float, *, stop_engines: bool = False
+    ) -> dict[str, Any] | None:
+        """Have experiments (all, where none is named) paused, or with `kind` "resume" go on.  `stop_engines`:
+        those launched for them are ended for as long.
 
         What came of it: `names`, `error` and `code`, and `behind`, the processes that had not said in time
         that they obey.  None when the supervisor says nothing.
         """
         token = secrets.token_hex(8)
-        said = {"token": token, "names": list(names), "why": why}
+        said = {"token": token, "names": list(names), "why": why, "stop_engines": stop_engines}
         if not self._say(kind, json.dumps(said).encode()):
             return None
         await self._until(lambda: self._answer(token) is not None and not self.behind, within_s)

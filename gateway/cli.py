@@ -228,7 +228,14 @@ def _experiment(given: argparse.Namespace) -> int:
     from gateway.experiment import NotDone, experiment
 
     try:
-        return experiment(given.action, given.experiment, every=given.all, admin=given.admin, why=given.why)
+        return experiment(
+            given.action,
+            given.experiment,
+            every=given.all,
+            admin=given.admin,
+            why=given.why,
+            stop_engines=given.stop_engines,
+        )
     except NotDone as error:
         return _say(f"shadowlane experiment {given.action}: {error}", _FAILED)
 

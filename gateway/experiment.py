@@ -10,6 +10,10 @@ from typing import Any, TextIO
 from gateway.progress import progress
 
 _PATIENCE_S = 10.0
+_ENGINES = {
+    "stay": "; the engines launched for it stay, with their GPUs (--stop-engines ends them)",
+    "ended": "; the engines launched for it are ended, until it is resumed",
+}
 
 
 class NotDone(Exception):
@@ -17,11 +21,20 @@ class NotDone(Exception):
 
 
 def experiment(
-    action: str, name: str | None, *, every: bool, admin: str, why: str = "", out: TextIO | None = None
+    action: str,
+    name: str | None,
+    *,
+    every: bool,
+    admin: str,
+    why: str = "",
+    stop_engines: bool = False,
+    out: TextIO | None = None,
 ) -> int:
     """Do `action` (pause, resume, list) to one experiment or to `every` one.  Raises NotDone."""
     stream = sys.stdout if out is None else out
     base = (admin if "://" in admin else f"http://{admin}").rstrip("/")
+    if stop_engines and action != "pause":
+        raise NotDone("--stop-engines goes with pause; a resume starts them again")
     if action == "list":
         for one in _asked(f"{base}/api/experiments")["experiments"]:
             stream.write(line(one) + "\n")
@@ -29,10 +42,12 @@ def experiment(
     if (name is None) is not every:
         raise NotDone(f"say which experiment to {action}, or --all, and not both")
     place = "api" if name is None else f"api/experiments/{urllib.parse.quote(name, safe='')}"
-    query = f"?{urllib.parse.urlencode({'why': why})}" if why else ""
+    said = {**({"why": why} if why else {}), **({"stop_engines": "1"} if stop_engines else {})}
+    query = f"?{urllib.parse.urlencode(said)}" if said else ""
     done = _asked(f"{base}/{place}/{action}{query}", "POST")
     for each in done["experiments"]:
-        stream.write(f"{each}: {'paused' if done['paused'] else 'copied'}\n")
+        engines = _ENGINES.get(done.get("engines", {}).get(each), "")
+        stream.write(f"{each}: {'paused' if done['paused'] else 'copied'}{engines}\n")
     return 0
 
 

@@ -107,7 +107,7 @@ The kill switch: a paused experiment copies nothing, in any worker, within a sec
 what was under way.  Production does not notice.  A pause by hand lasts over restarts, until it is resumed.
 
   shadowlane experiment pause fp8-kv --why "the GPU is needed"
-  shadowlane experiment pause --all
+  shadowlane experiment pause --all --stop-engines
   shadowlane experiment resume fp8-kv
   shadowlane experiment list
 """
@@ -278,6 +278,9 @@ def _experiment(command: argparse.ArgumentParser) -> None:
     add("experiment", nargs="?", help="which one")
     add("--all", action="store_true", help="all of them")
     add("--why", metavar="TEXT", default="", help="a reason, shown wherever the pause is")
+    add(
+        "--stop-engines", action="store_true", help="pause: end the engines launched for it, which frees GPUs"
+    )
     add("--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)")
 
 

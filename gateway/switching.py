@@ -16,7 +16,7 @@ from config.schema import Config
 from gateway.children import Child, Stage
 from gateway.compose import brakes_of
 from gateway.conductor import Staff
-from gateway.rollout import ANALYSIS
+from gateway.rollout import ANALYSIS, LAUNCH
 from mirror.brakes import Trip
 from mirror.switch import Setting, Switch
 from mirror.switched import told
@@ -39,6 +39,7 @@ class Switching:
         self._living: dict[str, Stage] = {}
         self._number = 0
         self._paused: frozenset[str] = frozenset()
+        self._halted: frozenset[str] = frozenset()  # whose launched engines are ended meanwhile
         self._obeyed: dict[str, int] = {}  # the last word each process has obeyed
         self._unsent: set[str] = set()
         self._answers: dict[str, dict[str, Any]] = {}  # to who asked: what came of it
@@ -51,8 +52,10 @@ class Switching:
         """Read which experiments were paused by hand when the gateway last ran."""
         try:
             found = json.loads(self._file.read_text())
+            halted = found.get("halted", ())
             for name, why in found["paused"].items():
-                self._switch.pause(str(name), now_ns, str(why))
+                self._switch.pause(str(name), now_ns, str(why), halts=name in halted)
+            self._halted = self._switch.halted
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -71,6 +74,8 @@ class Switching:
 
     def greeting(self, child: Child) -> list[tuple[str, bytes]]:
         """What a process is to hear before all else."""
+        if child.name == LAUNCH:
+            return [("halted", self._halted_told())]
         return [("switch", told(self._number, self._paused))] if child.stage in _OBEYS else []
 
     def started(self, child: Child) -> None:
@@ -108,6 +113,7 @@ class Switching:
             for name in list(self._unsent):
                 if self._tell(name):
                     self._unsent.discard(name)
+            self._tell_halted()
 
     def due_in_s(self, now_ns: int) -> float | None:
         """Seconds until `look` has something; None: only when somebody says something."""
@@ -138,7 +144,8 @@ class Switching:
         else:
             for name in names:
                 if kind == "pause":
-                    self._switch.pause(name, now_ns, str(said.get("why") or ""))
+                    halts = said.get("stop_engines") is True
+                    self._switch.pause(name, now_ns, str(said.get("why") or ""), halts=halts)
                 else:
                     self._switch.resume(name, now_ns)
             self._log.warning(f"experiments {kind}d by hand", experiments=names)
@@ -152,6 +159,7 @@ class Switching:
 
     def _changed(self, *, also_if: bool = False) -> None:
         """Tell everybody who must obey, if anybody must do something else than before."""
+        self._tell_halted()
         paused = frozenset(self._switch.paused)
         if paused != self._paused:
             self._paused = paused
@@ -165,6 +173,16 @@ class Switching:
 
     def _tell(self, name: str) -> bool:
         return self._staff is not None and self._staff.tell(name, "switch", told(self._number, self._paused))
+
+    def _tell_halted(self) -> None:
+        """Have the launching process end engines, or start them again; it is told until it hears."""
+        if self._halted != self._switch.halted and self._staff is not None:
+            before, self._halted = self._halted, self._switch.halted
+            if LAUNCH in self._living and not self._staff.tell(LAUNCH, "halted", self._halted_told()):
+                self._halted = before
+
+    def _halted_told(self) -> bytes:
+        return json.dumps(sorted(self._halted)).encode()
 
     @property
     def _behind(self) -> list[str]:
@@ -188,6 +206,7 @@ class Switching:
                 "remedy": pause.remedy,
                 "since_ns": pause.since_ns,
                 "until_ns": pause.until_ns,
+                "halts": pause.halts,
             }
             for name, pause in self._switch.paused.items()
         }
@@ -198,7 +217,9 @@ class Switching:
         """Keep the pauses by hand; one that cannot be kept holds all the same, until the gateway ends."""
         half = self._file.with_name(f".{self._file.name}.half")
         try:
-            half.write_text(json.dumps({"paused": self._switch.by_hand}))
+            half.write_text(
+                json.dumps({"paused": self._switch.by_hand, "halted": sorted(self._switch.halted)})
+            )
             os.replace(half, self._file)
         except OSError as error:
             self._log.error(

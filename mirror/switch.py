@@ -6,7 +6,7 @@ none of them does.  Instants are monotonic nanoseconds.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.brakes import BrakeSpec, Trip, hold_s
@@ -27,13 +27,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why an experiment is paused, what would mend it, and when it goes on by itself (None: it does not)."""
+    """Why an experiment is paused, what would mend it, and when it goes on by itself (None: it does not).
+
+    `halts`: engines that were launched for it are ended meanwhile.
+    """
 
     reason: str
     detail: str
     remedy: str
     since_ns: int
     until_ns: int | None = None
+    halts: bool = False
 
 
 @dataclass(slots=True)
@@ -67,10 +71,12 @@ class Switch:
         self._config = {name: self._config.get(name) or Pause(CONFIG, *said, now_ns) for name in paused}
         self._brakes = {name: brake for name, brake in self._brakes.items() if name in settings}
 
-    def pause(self, name: str, now_ns: int, why: str = "") -> None:
-        """Somebody pauses it; a second time changes nothing."""
+    def pause(self, name: str, now_ns: int, why: str = "", *, halts: bool = False) -> None:
+        """Somebody pauses it; a second time changes nothing, but that its engines may be ended then."""
         remedy = "`shadowlane experiment resume`, once you want it to go on"
-        self._hand.setdefault(name, Pause(BY_HAND, why or "it was paused by hand", remedy, now_ns))
+        pause = Pause(BY_HAND, why or "it was paused by hand", remedy, now_ns)
+        held = self._hand.setdefault(name, pause)
+        self._hand[name] = replace(held, halts=held.halts or halts)
 
     def resume(self, name: str, now_ns: int) -> None:
         """Somebody wants it to go on: a pause by hand and one by a brake are over, and its row of pauses."""
@@ -120,6 +126,11 @@ class Switch:
     def by_hand(self) -> dict[str, str]:
         """What a restart should remember: the experiments paused by hand, and why."""
         return {name: pause.detail for name, pause in self._hand.items()}
+
+    @property
+    def halted(self) -> frozenset[str]:
+        """Those whose launched engines are to be ended for as long as they are paused by hand."""
+        return frozenset(name for name, pause in self._hand.items() if pause.halts)
 
     def unknown(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that are no experiments."""

@@ -18,7 +18,9 @@ class Source(Protocol):
     async def reload(self) -> dict[str, Any] | None:
         """Have the configuration read again: what came of it; None when nobody says."""
 
-    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+    async def switch(
+        self, kind: str, names: Sequence[str], why: str, *, stop_engines: bool = False
+    ) -> dict[str, Any] | None:
         """Have experiments (all, where none is named) paused or, by "resume", go on: what came of it."""
 
     def names(self) -> list[str]:

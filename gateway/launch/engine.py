@@ -83,9 +83,9 @@ class Engine:
                 self._life.ended()
             self._changed()
 
-    def rests(self) -> None:
-        """Nobody runs it: it is another's turn."""
-        self._life.rests()
+    def rests(self, why: str | None = None) -> None:
+        """Nobody runs it: it is another's turn, or, with `why`, its experiment is paused."""
+        self._life.rests(why)
         self._changed()
 
     def yields(self) -> None:

@@ -25,8 +25,8 @@ class State(StrEnum):
     READY = "ready"  # copies may come
     RESTARTING = "restarting"  # it died; it is started again in a while
     FAILED = "failed"  # it died too often, and is not started again
-    YIELDING = "yielding"  # another arm has its turn: it is being ended
-    RESTING = "resting"  # another arm has its turn
+    YIELDING = "yielding"  # another arm has its turn, or its experiment is paused: it is being ended
+    RESTING = "resting"  # another arm has its turn, or its experiment is paused
     STOPPED = "stopped"  # its experiment has ended
 
 
@@ -102,9 +102,9 @@ class Life:
         """It is another's turn: it is being ended."""
         self.state, self.why = State.YIELDING, None
 
-    def rests(self) -> None:
-        """It has ended, as it is another's turn: what it died of before is forgotten."""
-        self.state, self.why = State.RESTING, None
+    def rests(self, why: str | None = None) -> None:
+        """It has ended, as it is another's turn, or for `why`: what it died of before is forgotten."""
+        self.state, self.why = State.RESTING, why
         self.deaths_in_a_row, self.ready_ns = 0, None
 
     def ended(self) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import aiohttp
@@ -22,6 +22,7 @@ from wire.tasks import Tasks
 _OBSERVATIONS = "observations.sock"
 _WAITING_BYTES = 1 << 20
 _SAY_AGAIN_S = 1.0
+_HALTED = "the experiment is paused and its engines are ended (--stop-engines), until it is resumed"
 SAYS = "launched"
 
 
@@ -39,6 +40,7 @@ async def serve_launch(
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as http:
         launcher = Launcher(http, line, log, open_hardware, spec.run_dir)
         line.hears("turns", lambda body: launcher.turn(json.loads(body)))  # it may come before all is begun
+        line.hears("halted", lambda body: launcher.halt(json.loads(body)))
         try:
             await launcher.begin()
             launcher.renew(spec)
@@ -69,6 +71,7 @@ class Launcher:
         self._readings = Readings(self._places, http, self._observations.offer, log)
         self._engines: dict[tuple[str, str], tuple[Engine, asyncio.Task[None] | None]] = {}
         self._turns: Mapping[str, str | None] = {}  # whose turn it is, where engines take turns
+        self._halted: frozenset[str] = frozenset()  # experiments whose engines are not to run
         self._ending: list[tuple[tuple[str, str], asyncio.Task[None]]] = []
         self._kept: set[str] = set()  # experiments whose GPUs are kept between turns
         self._hardware = HardwareTold()
@@ -109,17 +112,25 @@ class Launcher:
             self._let_go(name)
         self.turn(self._turns)
 
+    def halt(self, experiments: Iterable[str]) -> None:
+        """End the engines of these experiments, and give their GPUs back; those of all others run again."""
+        self._halted = frozenset(experiments)
+        self.turn(self._turns)
+
     def turn(self, turns: Mapping[str, str | None]) -> None:
-        """Run the engines whose turn it is, once those have ended whose turn it was; others always run."""
+        """Run the engines whose turn it is, once those have ended whose turn it was; others always run, but
+        for those that are halted."""
         self._turns = turns
-        for (experiment, arm), (engine, task) in self._engines.items():
-            if task is not None and engine.spec.in_turn and turns.get(experiment) != arm:
+        for key, (engine, task) in self._engines.items():
+            if task is not None and not self._is_due(engine):
                 engine.yields()
-                self._end((experiment, arm), task)
-                self._engines[experiment, arm] = engine, None
-        for (experiment, arm), (engine, task) in self._engines.items():
-            if task is None and (not engine.spec.in_turn or turns.get(experiment) == arm):
-                self._engines[experiment, arm] = engine, self._spawn(engine)
+                self._end(key, task)
+                self._engines[key] = engine, None
+        for key, (engine, task) in self._engines.items():
+            if task is None and self._is_due(engine):
+                self._engines[key] = engine, self._spawn(engine)
+            elif task is None and not self._ends(key):
+                engine.rests(_HALTED if engine.spec.experiment in self._halted else None)
         for name in self._kept:
             self._let_go(name)
         self._changed.set()
@@ -138,6 +149,16 @@ class Launcher:
         await self._tasks.cancel()
         self._tell()
         self._places.close()
+
+    def _is_due(self, engine: Engine) -> bool:
+        spec = engine.spec
+        if spec.experiment in self._halted:
+            return False
+        return not spec.in_turn or self._turns.get(spec.experiment) == spec.arm
+
+    def _ends(self, key: tuple[str, str]) -> bool:
+        """Whether an engine's last run has not ended yet."""
+        return any(ended == key and not task.done() for ended, task in self._ending)
 
     def _engine(self, spec: LaunchedSpec, environment: dict[str, str]) -> Engine:
         return Engine(
@@ -170,19 +191,22 @@ class Launcher:
             await engine.live()
 
         running = self._tasks.spawn(live(), name=f"engine {spec.experiment}/{spec.arm}")
-        if spec.in_turn:  # also where it never came to run
 
-            def ended(_task: asyncio.Task[None]) -> None:
-                engine.rests()
+        def ended(_task: asyncio.Task[None]) -> None:  # also where it never came to run
+            is_halted = spec.experiment in self._halted
+            if spec.in_turn or is_halted:
+                engine.rests(_HALTED if is_halted else None)
+            if spec.in_turn:
                 self._let_go(spec.experiment)
 
-            running.add_done_callback(ended)
+        running.add_done_callback(ended)
         return running
 
     def _let_go(self, experiment: str) -> None:
-        """Keep no GPUs for the next turn where there is none: the experiment has ended, or all it sends is
-        sent."""
-        if experiment not in self._kept or self._turns.get(experiment) is None:
+        """Keep no GPUs for the next turn where there is none: the experiment has ended or is halted, or all
+        it sends is sent."""
+        is_over = experiment not in self._kept or self._turns.get(experiment) is None
+        if is_over or experiment in self._halted:
             self._places.give_up(experiment)
 
     async def _take(self, line: Line) -> None:

@@ -221,3 +221,16 @@ def test_an_arm_that_fails_trips_it_by_its_share_over_the_window_and_not_by_its_
 
 def test_every_brake_has_a_reason_of_its_own() -> None:
     assert len(set(BRAKES)) == len(BRAKES) == 5
+
+
+def test_engines_are_ended_for_as_long_as_a_pause_by_hand_says_so_and_a_later_one_may_say_so_too() -> None:
+    board = Switch({"x": Setting(), "y": Setting()})
+    board.pause("x", 1, "why")
+    assert board.halted == frozenset()
+    board.pause("x", 2, "another", halts=True)
+    assert board.halted == {"x"} and board.paused["x"].detail == "why" and board.paused["x"].since_ns == 1
+    board.pause("x", 3)  # does not take it back
+    board.trip("y", Trip("memory", "d", "r"), 4)
+    assert board.halted == {"x"}
+    board.resume("x", 5)
+    assert board.halted == frozenset()

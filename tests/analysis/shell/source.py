@@ -21,7 +21,9 @@ class Still:
     async def reload(self) -> dict[str, Any] | None:
         return {"generation": 2, "reloads": {"applied": 1}, "error": None, "trouble": {}}
 
-    async def switch(self, kind: str, names: Sequence[str], why: str) -> dict[str, Any] | None:
+    async def switch(
+        self, kind: str, names: Sequence[str], why: str, *, stop_engines: bool = False
+    ) -> dict[str, Any] | None:
         return {"kind": kind, "experiments": list(names) or self.names(), "why": why}
 
     def names(self) -> list[str]:

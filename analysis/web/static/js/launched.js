@@ -22,7 +22,7 @@ export function launchedPanel(status, experiment) {
   const engines = (status?.launched?.engines ?? []).filter((engine) => engine.experiment === experiment);
   if (engines.length === 0) return null;
   const hardware = status.launched.hardware?.error;
-  const inTurn = engines.some((engine) => engine.state === "resting" || engine.state === "yielding");
+  const inTurn = engines.some((engine) => (engine.state === "resting" || engine.state === "yielding") && !engine.why);
   return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
     h("caption", {}, "Launched engines", h("span", {}, hardware ?? (inTurn ? "one at a time, each for its slot" : "copies wait until all are ready"))),
     h("thead", {}, h("tr", {}, ["Arm", "State", "Starts", "Deaths", "GPUs", "Why"].map((head) => h("th", { scope: "col" }, head)))),
