@@ -34,7 +34,7 @@ CALIBRATION = 601
 GAP_NS = 10_000_000
 SCORES = {"exact_match": 1.0, "first_divergence": 0.0, "edit_similarity": 1.0, "length_ratio": 0.0}
 TOKENS = 200
-SPAN = 500
+SPAN = 4096  # pairs, of which so many are counted together that each span has the same share of that
 
 
 def spec_of(candidates: int) -> ExperimentSpec:
@@ -117,7 +117,7 @@ def recomputed(path: Path) -> Trial:
 
 def live(folder: Path, spec: ExperimentSpec) -> float:
     """Pairs a second that one core keeps: measured ones in, log and trial; the best tenth of short spans."""
-    records = list(pairs(spec, 30_000))
+    records = list(pairs(spec, 10 * SPAN))
     waiting = iter(records)
     course = Course(spec, folder, measured=lambda _frame: next(waiting), now_ns=lambda: 0)
     course.load()
