@@ -6,14 +6,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.gateway.test_experiment_switch import command, shown
 from tests.gateway.whole import begin, serving, with_engines
 from tests.launch.staging import are, arm, ask_until, experiment, gone, launched, settings, until
 from tests.support import FINISH, TOKEN, Engine, streams
 
-pytestmark = pytest.mark.long
 RUN = {"control": "ready", "c0": "ready"}
 
 
