@@ -35,7 +35,7 @@ class Whole:
             try:
                 if what.encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
                     return child
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # it ended between listing and reading
         return None
 

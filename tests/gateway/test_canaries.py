@@ -230,7 +230,7 @@ def leaks_in_commands(pid: int) -> list[str]:
     for child in children(pid):
         try:
             found += leaks("a command line", Path(f"/proc/{child}/cmdline").read_bytes())
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
 

@@ -38,7 +38,7 @@ class Whole:
             try:
                 if what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
                     return pid
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue  # it ended between listing and reading
         return None
 

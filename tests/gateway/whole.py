@@ -67,7 +67,7 @@ class Whole:
         for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
             try:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 continue
             found.update({word.decode(): int(pid) for word in words if word.startswith(b"_")})
         return found

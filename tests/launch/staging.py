@@ -85,7 +85,7 @@ async def ask_until(whole: Whole, holds: Callable[[dict[str, Any]], Any]) -> dic
 def lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

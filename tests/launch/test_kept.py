@@ -13,6 +13,7 @@ import uvloop
 
 from gateway.launch.kept import CannotStart, Kept, Tail
 from tests.gateway.programs import REPOSITORY
+from tests.launch.staging import gone, lives
 
 ENV = {"PATH": os.environ["PATH"]}
 # A family: a child, and a grandchild that has left the group and lost its parent.  Each writes its pid.
@@ -58,20 +59,6 @@ async def pids(file: Path) -> list[int]:
 
 def read(file: Path) -> str:
     return file.read_text()
-
-
-def lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except FileNotFoundError:
-        return False
-
-
-async def gone(*there: int) -> None:
-    """Wait until none of these is left."""
-    async with asyncio.timeout(30):
-        while any(map(lives, there)):
-            await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("ignoring", [False, True])
