@@ -20,8 +20,8 @@ ENGINES_DIR ?= .engines
 CLIENTS ?= litellm locust aiperf genai-bench guidellm sglang-router vllm-router
 CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
-# Most tests wait for sockets and processes: files run beside one another.
-IN_PARALLEL ?= -n 4 --dist loadfile
+# Most tests wait for sockets and processes: many run beside one another, and who is done takes from who is not.
+IN_PARALLEL ?= -n 6 --dist worksteal
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 SOAK_SECONDS ?= 600
 FUZZ ?=
