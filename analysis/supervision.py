@@ -36,14 +36,16 @@ class Supervision:
         token = secrets.token_hex(8)
         if not self._say("reload", token.encode()):
             return None
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + within_s
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout_at(until_s):
                 while token not in self.state.get("answered", ()):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             return None
-        await self.switches.obeyed(within_s)
+        await self.switches.obeyed(until_s - loop.time())
         found: dict[str, Any] = self.state["config"]
         behind = dict.fromkeys(self.switches.behind, "it has not said yet that it obeys the pauses")
         return {**found, "trouble": {**behind, **found["trouble"]}} if behind else found
