@@ -1,11 +1,11 @@
 """The shared table: what each worker holds is seen by all, what a dead one held is free again."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from gateway.admission.table import Table
+from tests.procfs import open_files
 
 SHAPE = (3, 2, 4, 5)  # workers, fleets, engines, key slots
 
@@ -57,10 +57,10 @@ def test_a_dead_workers_leases_are_taken_back_and_nothing_else(path: Path) -> No
 @pytest.mark.parametrize("content", [b"", b"short", b"x" * 4000])
 def test_another_file_is_not_taken_for_a_table(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with pytest.raises(ValueError, match="no admission table"):
         Table.open(path)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not open_files() - before
 
 
 def test_the_file_is_for_this_user_only_and_replaces_one_that_is_there(path: Path) -> None:

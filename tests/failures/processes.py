@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.procfs import children
 from tests.support import Answered, Engine, Script, ask
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,14 +31,7 @@ class Whole:
 
     def child(self, what: str) -> int | None:
         """The pid of a child process, by its hidden subcommand."""
-        pid = self.process.pid
-        for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
-            try:
-                if what.encode() in Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0"):
-                    return child
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended between listing and reading
-        return None
+        return next((pid for pid, words in children(self.process.pid) if what in words), None)
 
     async def metrics(self) -> list[str]:
         """The series, without comments."""

@@ -20,6 +20,7 @@ import yaml
 
 from tests.failures.support import at_once, reset
 from tests.gateway.programs import Program, program, shadowlane
+from tests.procfs import children
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, chunk, event, json_answer, until
 from tests.support_shared import run
 
@@ -220,18 +221,11 @@ def leaks_on_disk(folder: Path) -> list[str]:
     return found
 
 
-def children(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
 def leaks_in_commands(pid: int) -> list[str]:
     """Command lines of a process and its children: any user of the machine can read them."""
     found = leaks("a command line", Path(f"/proc/{pid}/cmdline").read_bytes())
-    for child in children(pid):
-        try:
-            found += leaks("a command line", Path(f"/proc/{child}/cmdline").read_bytes())
-        except (FileNotFoundError, ProcessLookupError):
-            continue
+    for _, words in children(pid):
+        found += leaks("a command line", "\0".join(words).encode())
     return found
 
 
@@ -307,8 +301,8 @@ def test_no_key_and_no_prompt_is_in_anything_that_is_written(tmp_path: Path) -> 
             # A worker and the shadow die with requests in them.
             dying = [loop.create_task(ask(port, request("silent-in-stream"), 30)) for _ in range(3)]
             await asyncio.sleep(0.3)
-            for child in children(gateway.pid):
-                os.kill(int(child), signal.SIGABRT)
+            for child, _ in children(gateway.pid):
+                os.kill(child, signal.SIGABRT)
             await asyncio.gather(*dying, return_exceptions=True)
 
             async def serving_again() -> None:

@@ -8,16 +8,13 @@ from pathlib import Path
 
 from gateway.loads import LoadTable
 from tests.gateway.whole import Whole, begin, serving, with_engines
+from tests.procfs import children
 from tests.support import Engine, ask, post
 from tests.support_shared import hangs
 
 
 def workers(whole: Whole) -> list[int]:
-    parent = whole.process.pid
-    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [
-        int(pid) for pid in children if b"_worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    ]
+    return [pid for pid, words in children(whole.process.pid) if "_worker" in words]
 
 
 def table(worker: int) -> LoadTable:

@@ -18,6 +18,7 @@ import uvloop
 
 from emulator.params import EngineParams
 from emulator.server import start
+from tests.procfs import children
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = {"base_ms": 1.0, "ms_per_prefill_token": 0.001, "ms_per_seq": 0.01, "default_temperature": 0.0}
@@ -33,14 +34,7 @@ class Whole:
 
     def child(self, what: str) -> int | None:
         """The pid of a child process, by its hidden subcommand."""
-        listed = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        for pid in map(int, listed):
-            try:
-                if what.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                    return pid
-            except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended between listing and reading
-        return None
+        return next((pid for pid, words in children(self.pid) if what in words), None)
 
 
 @asynccontextmanager

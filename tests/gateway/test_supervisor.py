@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.programs import PATIENCE_S, Program, program
+from tests.procfs import open_files
 
 POLITE = """
 import os, signal, sys, time
@@ -158,9 +159,9 @@ def test_restarts_leak_no_descriptor() -> None:
     with program(supervisor(polite("worker-0"))) as running:
         child = pid_of(running, "worker-0")
         running.line("UP")
-        before = len(os.listdir(f"/proc/{running.pid}/fd"))
+        before = len(open_files(running.pid))
         for _ in range(3):
             os.kill(child, signal.SIGKILL)
             child = pid_of(running, "worker-0")
             running.line("UP")
-        assert len(os.listdir(f"/proc/{running.pid}/fd")) == before
+        assert len(open_files(running.pid)) == before

@@ -15,6 +15,7 @@ from typing import Any
 import aiohttp
 import uvloop
 
+from tests.procfs import children
 from tests.support import Engine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,14 +64,9 @@ class Whole:
 
     def children(self) -> dict[str, int]:
         """The processes it has, by their hidden subcommand (the last of several workers)."""
-        found: dict[str, int] = {}
-        for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            found.update({word.decode(): int(pid) for word in words if word.startswith(b"_")})
-        return found
+        return {
+            word: pid for pid, words in children(self.process.pid) for word in words if word.startswith("_")
+        }
 
     def kill(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

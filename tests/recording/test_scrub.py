@@ -1,7 +1,6 @@
 """The operator's command sees text before it is written: what it does not give back is not."""
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import structlog
 
 from gateway.recording.scrub import Scrubber
 from tests.failures.shadowed import served
+from tests.procfs import open_files
 from tests.recording.staging import answer, at_rest, chat, recorded
 from tests.support import Engine, answers, until
 from workload.row import Row
@@ -105,18 +105,14 @@ def test_a_pipe_that_another_process_holds_is_closed_when_the_command_is_ended()
     done: list[Row] = []
 
     async def scene() -> list[str]:
-        before = set(os.listdir("/proc/self/fd"))
+        before = open_files()
         scrubber = Scrubber(command(leaves), structlog.get_logger(), ends_s=0.5)
         task = asyncio.get_running_loop().create_task(scrubber.run())
         scrubber.scrub(row, done.append)
         await until(lambda: len(done) == 1, 30)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return [
-            pipe
-            for fd in set(os.listdir("/proc/self/fd")) - before
-            if "pipe" in (pipe := os.readlink(f"/proc/self/fd/{fd}"))
-        ]
+        return [pipe for _, pipe in open_files() - before if "pipe" in pipe]
 
     assert not asyncio.run(scene())
     assert done[0].request == {"messages": [{"content": "A"}]}

@@ -13,6 +13,7 @@ import pytest
 from tests.failures.harm.test_i3_i4_processes import all_answered, books, settings
 from tests.gateway.test_experiment_switch import asked, copied
 from tests.gateway.whole import Whole, begin, serving, with_engines
+from tests.procfs import open_files
 from tests.support import FINISH, SSE_HEAD, TOKEN, Engine, Peer, event, streams
 from tests.support_shared import hangs
 
@@ -34,13 +35,7 @@ async def resets(peer: Peer) -> None:
 
 def sockets(pid: int) -> int:
     """Files are not counted: the worker's for metrics are opened when there is something to write."""
-    found = 0
-    for number in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            found += os.readlink(f"/proc/{pid}/fd/{number}").startswith("socket:")
-        except FileNotFoundError:
-            continue  # closed between listing and reading
-    return found
+    return sum(target.startswith("socket:") for _, target in open_files(pid))
 
 
 async def until(true: Callable[[], bool], what: Callable[[], object]) -> None:
