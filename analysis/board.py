@@ -16,6 +16,7 @@ from analysis.checking import Checking
 from analysis.course import Course, MalformedError
 from analysis.golden import is_golden
 from analysis.inbox import Frame, Inbox, Peer
+from analysis.phases import UNDONE
 from analysis.roster import Roster
 from analysis.supervision import Supervision
 
@@ -68,7 +69,7 @@ class Board:
         """A frame has come. ValueError, KeyError or TypeError when it is malformed."""
         if frame.kind == "status":
             self.roster.take(frame.body, self._now_ns())
-        elif frame.kind in ("pair", "books", "load", "late", "unforced", "gpu", "engine"):
+        elif frame.kind in ("pair", "books", "load", "late", "gpu", "engine", *UNDONE):
             experiment = frame.body["experiment"]
             if experiment not in self._courses:
                 self.inbox.dropped["unknown_experiment"] += 1
@@ -181,8 +182,8 @@ class Board:
                     course.gpus(frame.body)
                 elif frame.kind == "engine":
                     course.engine(frame.body)
-                elif frame.kind == "unforced":
-                    course.unforced(frame.body)
+                elif frame.kind in UNDONE:
+                    course.undone(frame.kind, frame.body)
                 else:
                     course.books(frame.body)
             except MalformedError as error:

@@ -16,6 +16,7 @@ from analysis import errors
 from analysis.ledger import Ledger
 from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.packed import packed, unpacked
+from analysis.phases import UNDONE
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.retention import prune
@@ -204,16 +205,16 @@ class Course:
         self._trial.books(**books)
         self.version += 1
 
-    def unforced(self, frame: Mapping[str, Any]) -> None:
-        """No token can be forced, and why. MalformedError when the frame does not say that."""
+    def undone(self, kind: str, frame: Mapping[str, Any]) -> None:
+        """A phase cannot be (`analysis.phases.UNDONE`), and why. MalformedError when the frame does not say."""
         if self.is_full:
             return
         if not isinstance(why := frame.get("why"), str):
-            raise MalformedError("an unforced frame says why")
-        if self.phase != "forced":
+            raise MalformedError(f"an {kind} frame says why")
+        if self.phase != UNDONE[kind]:
             return  # it was said before
-        self._trial.unforced(why)
-        self._append("unforced", {"why": why})
+        self._trial.undone(UNDONE[kind], why)
+        self._append(kind, {"why": why})
         self.version += 1
 
     def carried(self, frame: Mapping[str, Any]) -> None:

@@ -9,12 +9,13 @@ import msgspec
 
 from analysis.aligned import Parting, partings
 from analysis.asked import Asked, read_asked
-from analysis.metrics._choose import every_metric
+from analysis.metrics._choose import LOGPROB_METRICS, every_metric
 from analysis.metrics._prefix import compared_tokens
 from analysis.readers._choose import reader_of
+from analysis.scores import scores_of
 from analysis.strip import strip_of
 from analysis.timing import gaps_ms, timing
-from analysis.transcript import Content, Transcript
+from analysis.transcript import Choice, Content, Transcript
 
 Latency = Literal["ttft", "itl", "tpot", "e2e"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
@@ -114,6 +115,8 @@ class PairRecord(msgspec.Struct, frozen=True, array_like=True):
 
 def measure(pair: Mapping[str, Any]) -> PairRecord:
     """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame."""
+    if pair.get("scored") is not None:
+        return _scored(pair)
     path, received_ns = pair["path"], pair["received_ns"]
     asked = read_asked(pair.get("asked") or {})
     read = [(answer, transcript_of(answer, path, received_ns, asked)) for answer in pair["answers"]]
@@ -140,6 +143,46 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         },
         partings={arm: partings(*both) for arm, both in compared.items()},
     )
+
+
+def _scored(pair: Mapping[str, Any]) -> PairRecord:
+    """Of a pair in which the same tokens were scored: distances alone, the control's own as "control"."""
+    tokens, answers = pair["scored"], []
+    found: dict[tuple[str, int], Content] = {}
+    for answer in pair["answers"]:
+        arm, twin, status = answer["arm"], answer.get("twin", 0), answer["status"]
+        fault: str | None = str(answer["ending"]).lower()
+        if fault == "complete":
+            told = scores_of(b"".join(data for _, data in answer["reads"]), tokens) if status == 200 else None
+            fault = None if told is not None else "not scored" if status == 200 else f"status {status}"
+            if told is not None:
+                found[arm, twin] = Content(choices=(Choice(0, logprobs=told),))
+        answers.append(_untimed(answer, arm, twin, fault))
+    control = found.pop(("control", 0), None)
+    compared = {} if control is None else {arm: (control, other) for (arm, _), other in found.items()}
+    return PairRecord(
+        experiment=pair["experiment"],
+        id=str(pair["id"]),
+        phase=pair["phase"],
+        at_ns=pair["at_ns"],
+        received_ns=pair["received_ns"],
+        root=pair["root"],
+        turn=pair["turn"],
+        answers=tuple(answers),
+        production=None,
+        outputs={arm: scores(*both, LOGPROB_METRICS) for arm, both in compared.items()},
+        mark=pair.get("mark"),
+        duplicate=pair.get("duplicate", 0),
+    )
+
+
+def _untimed(answer: Mapping[str, Any], arm: str, twin: int, fault: str | None) -> AnswerMeasure:
+    return AnswerMeasure(
+        arm=arm, twin=twin, order=answer.get("order", 0), sent_ns=answer["sent_ns"], end_ns=answer["end_ns"],
+        status=answer["status"], fault=fault, streamed=False, ttft_ms=None, ttft_user_ms=None, itl_ms=None,
+        tpot_ms=None, e2e_ms=None, prompt_tokens=None, completion_tokens=None, cached_tokens=None,
+        token_source=None, finish_reason=None,
+    )  # fmt: skip
 
 
 def transcript_of(
@@ -212,7 +255,8 @@ def _compared(
     }
 
 
-def scores(control: Content, other: Content) -> dict[str, float]:
-    """Every comparison that these two answers allow."""
-    found = {name: metric.score(control, other) for name, metric in every_metric().items()}
+def scores(control: Content, other: Content, names: Sequence[str] | None = None) -> dict[str, float]:
+    """Every comparison that these two answers allow, or those of these names."""
+    metrics = every_metric()
+    found = {name: metrics[name].score(control, other) for name in names or metrics}
     return {name: score for name, score in found.items() if score is not None}

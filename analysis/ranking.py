@@ -13,7 +13,6 @@ from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
 from analysis.columns import Columns, Gathering
 from analysis.diff_figures import DiffFigures
-from analysis.forced import ForcedPhase
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
@@ -22,6 +21,7 @@ from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
 from analysis.quality import Quality
+from analysis.phases import Between, Phases
 from analysis.rates import Rates
 from analysis.series import series
 from analysis.several import beaten, discoveries
@@ -31,7 +31,7 @@ from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
 from analysis.why.engines import Reading, read_engine
 
-Phase = Literal["calibration", "forced", "live"]
+Phase = Literal["calibration", "live"] | Between
 
 _POINTS = 240  # of each series shown
 _TOGETHER = 2048  # pairs that are counted at once, at most
@@ -68,7 +68,7 @@ class Trial:
         self._calibration: Calibration | None = None
         self._windows: Windows | None = None
         self._blocks_ns = 0
-        self._forced: ForcedPhase | None = None
+        self._between: Phases | None = None  # what comes after the calibration, once that is over
         self._decided: dict[tuple[str, Latency], Label] = {}
         self._next_look = 0
         self._waiting = Gathering()  # pairs of this phase, not yet counted
@@ -105,10 +105,10 @@ class Trial:
 
     @property
     def phase(self) -> Phase:
-        """ "calibration" until the window length is fixed, "forced" while that lasts, then "live"."""
-        if self._calibration is None:
+        """ "calibration" until the window length is fixed, "forced" or "scored" in between, then "live"."""
+        if self._between is None:
             return "calibration"
-        return "live" if self._forced is None or self._forced.is_over else "forced"
+        return self._between.now or "live"
 
     @property
     def windows(self) -> Windows | None:
@@ -135,8 +135,7 @@ class Trial:
         if record.phase != self.phase:
             self._unused += 1
             return
-        if self._forced is not None and self.phase == "forced":
-            self._forced.add(record)
+        if self._between is not None and self._between.add(record):
             return
         self._waiting.add(record)
         if self._windows is None:
@@ -197,21 +196,14 @@ class Trial:
             turns = self.spec.mode != "live"
             self._windows = Windows(found.window_ns, found.window_ns if turns else found.settle_ns)
             self._blocks_ns = (self._first_ns or 0) // found.window_ns * found.window_ns
-            if self.spec.forced_pairs:
-                self._forced = ForcedPhase(
-                    self.spec.forced_pairs,
-                    self.spec.candidates,
-                    Windows(found.window_ns, found.settle_ns),
-                    alpha=self._alpha,
-                    margin=self._margin,
-                )
+            self._between = Phases(self.spec, found, alpha=self._alpha, margin=self._margin)
             self._begin_figures()  # doubled requests are not what a verdict is about
         return self._calibration.to_map()
 
-    def unforced(self, why: str) -> None:
-        """No token can be forced: there is no such phase."""
-        if self._forced is not None:
-            self._forced.give_up(why)
+    def undone(self, phase: Between, why: str) -> None:
+        """No token can be forced, or scored: there is no such phase."""
+        if self._between is not None:
+            self._between.give_up(phase, why)
 
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
@@ -281,6 +273,7 @@ class Trial:
         candidates.sort(key=candidate_order)
         ranked = [{"name": c["name"], "rank": rank, **c} for rank, c in enumerate(candidates, start=1)]
         calibration, calibrating = self._calibration, self._calibrating
+        between: Mapping[str, Any] = {} if self._between is None else self._between.show()
         admitted, paired, dropped = self._books
         return {
             "experiment": self.spec.name,
@@ -304,7 +297,8 @@ class Trial:
                 "wanted_s": self.spec.calibration_s,
                 "by": None if calibration is None else calibration.by,
             },
-            "forced": None if self._forced is None else self._forced.show(),
+            "forced": between.get("forced"),
+            "scored": between.get("scored"),
             "replay": self._replay,
             "books": {"admitted": admitted, "paired": paired, "dropped": dropped},
             "checks": [check.show(self.spec.mode) for check in every_check["all"]],

@@ -3,6 +3,7 @@
 import msgspec
 
 from analysis.ledger import Ledger
+from analysis.phases import UNDONE
 from analysis.ranking import Trial
 from analysis.store import LogError, LogReader
 
@@ -35,8 +36,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.load(body)
             elif kind == "late":
                 trial.late(body)
-            elif kind == "unforced":
-                trial.unforced(str(body["why"]))
+            elif kind in UNDONE:
+                trial.undone(UNDONE[kind], str(body["why"]))
             elif kind == "calibrated" and trial.calibration is None:
                 trial.calibrate(body)
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:

@@ -90,7 +90,7 @@ def test_the_analysis_goes_on_where_nothing_can_be_forced_and_says_why() -> None
     trial = Trial(SPEC)
     trial.calibrate()
     assert str(trial.phase) == "forced"
-    trial.unforced("c1 does not decode tokens it is given (status 404)")
+    trial.undone("forced", "c1 does not decode tokens it is given (status 404)")
     assert str(trial.phase) == "live"
     assert trial.ranking()["forced"]["why"].startswith("c1 does not")
 
