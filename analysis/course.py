@@ -206,7 +206,7 @@ class Course:
         self.version += 1
 
     def undone(self, kind: str, frame: Mapping[str, Any]) -> None:
-        """A phase cannot be (`analysis.phases.UNDONE`), and why. MalformedError when the frame does not say."""
+        """A phase cannot be (`analysis.phases.UNDONE`), and why; MalformedError where that is not said."""
         if self.is_full:
             return
         if not isinstance(why := frame.get("why"), str):

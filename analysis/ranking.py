@@ -20,8 +20,8 @@ from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
-from analysis.quality import Quality
 from analysis.phases import Between, Phases
+from analysis.quality import Quality
 from analysis.rates import Rates
 from analysis.series import series
 from analysis.several import beaten, discoveries
