@@ -28,10 +28,11 @@ _SPANS = 4  # of the calibration, long against the dependence: their means show 
 _STUDENT_3 = 7.453  # of so many spans less one, two-sided, for half of `_AA_ALPHA`
 
 
-# How the control is held against itself: "twins", where each copy of half of the conversations is sent twice
-# to all arms alike, the second with a cache salt of its own; "slots", where arms take turns, and the control
-# has the candidates' slots, too.
-AgainstItself = Literal["twins", "slots"]
+# How the control is held against itself: "engine", where a second engine of its configuration gets the
+# same copies; "twins", where each copy of half of the conversations is sent twice to all arms alike, the
+# second with a cache salt of its own; "slots", where arms take turns, and the control has the candidates'
+# slots, too.
+AgainstItself = Literal["engine", "twins", "slots"]
 
 
 def pairs_to_see(tau: float, asked: int) -> float:
@@ -89,7 +90,7 @@ class Calibrating:
         self._durations_ns: list[int] = []
         self._first_ns: int | None = None
         self._last_ns = 0
-        self._by: AgainstItself = "twins"
+        self._by: AgainstItself = "engine" if spec.twin else "twins"
         self._next_look = 0
         self.pairs = 0
 

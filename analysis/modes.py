@@ -10,6 +10,13 @@ REPLAY = "replay"
 
 MORE_RECORDED = "raise replay.rounds, or replay a longer recording"
 
+# What the control is compared with in the calibration, by `Calibration.by`.
+AGAINST = {
+    "engine": "a second engine of its configuration",
+    "twins": "itself, half of the conversations sent twice, the second time with a cache salt",
+    "slots": "itself in the candidates' slots",
+}
+
 _HOW = {
     "switchback": (
         "Arms take turns. In a slot whole conversations sampled from production are copied to the control,"

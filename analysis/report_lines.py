@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from analysis.modes import AGAINST, LIVE
+
 Json = Mapping[str, Any]
 _GIB = 1 << 30
 LATENCIES = (("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
@@ -10,7 +12,24 @@ LATENCIES = (("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 
 def condition_lines(ranking: Json) -> list[str]:
     """Everything that is known; nothing of what is not."""
-    return [*load_lines(ranking), *hardware_lines(ranking), *forced_lines(ranking), *marked_lines(ranking)]
+    return [
+        *calibration_lines(ranking),
+        *load_lines(ranking),
+        *hardware_lines(ranking),
+        *forced_lines(ranking),
+        *marked_lines(ranking),
+    ]
+
+
+def calibration_lines(ranking: Json) -> list[str]:
+    """With what the control was compared that is the control, too, and what that fixed; once it is over."""
+    calibration: Json = ranking.get("calibration") or {}
+    if calibration.get("by") is None:
+        return []
+    fixed = f"{calibration['pairs']} pairs"
+    if ranking.get("mode", LIVE) == LIVE:
+        fixed += f"; windows of {ranking['window_s']:.1f} s (pairs depend over {ranking['tau_pairs']:.1f})"
+    return [f"calibration: control against {AGAINST[calibration['by']]}, {fixed}"]
 
 
 def load_lines(ranking: Json) -> list[str]:

@@ -6,7 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from analysis.modes import LIVE, REPLAY, how, replayed, units_of
+from analysis.modes import AGAINST, LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
@@ -207,7 +207,7 @@ def _method(ranking: Mapping[str, Any]) -> str:
     live = ranking.get("mode", LIVE) == LIVE
     sentences = (
         how(ranking.get("mode", LIVE)),
-        "In a calibration phase the control is compared with itself, which"
+        f"In a calibration phase the control is compared with {_against(ranking)}, which"
         f"{' fixes the window length from the pairs’ autocorrelation and' if live else ''}"
         " says how much outputs differ without any change of configuration.",
         "For each pair and metric the log ratio of candidate to control is taken, and the mean over a"
@@ -220,6 +220,11 @@ def _method(ranking: Mapping[str, Any]) -> str:
         " a check on load, timing, warm-up or books fails.",
     )
     return f"<h2>Method</h2><p class=text>{' '.join(sentences)}</p>"
+
+
+def _against(ranking: Mapping[str, Any]) -> str:
+    by = (ranking.get("calibration") or {}).get("by")
+    return "itself" if by is None else escape(AGAINST[by])
 
 
 def _again(ranking: Mapping[str, Any]) -> str:

@@ -11,10 +11,10 @@ class ExperimentSpec:
     smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the
     shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
     seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side; else they take turns.
-    After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can,
-    and `scored_pairs` whose tokens all arms score.
+    After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can.
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
-    after a restart; so is other `traffic`, where it is recorded. The SLOs are upper bounds in ms.
+    after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
+    the calibration compares the control with (empty: there is none). The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -30,8 +30,8 @@ class ExperimentSpec:
     mode: str = "live"
     forced_pairs: int = 0
     engines: tuple[str, ...] = ()
-    scored_pairs: int = 0
     traffic: str = ""
+    twin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

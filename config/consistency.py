@@ -136,13 +136,13 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
             (c.name.lower(), (*at, "candidates", j, "name")) for j, c in enumerate(experiment.candidates)
         )
         yield from _twice(names, "a candidate's name")
-        arms = [((*at, "control", "engine"), experiment.control)]
-        arms += [
-            ((*at, "candidates", j, "engine"), candidate) for j, candidate in enumerate(experiment.candidates)
-        ]
         yield from _replay(experiment, at)
+        if experiment.control.twin is not None and experiment.mode != "live":
+            expected = "nothing: where arms take turns the control has the candidates' slots, too"
+            yield Complaint("", (*at, "control", "twin"), expected, "a second engine")
         seen: dict[tuple[str, str, int, str], Path] = {}
-        for path, arm in arms:
+        for _name, place, arm in experiment.arms:
+            path = (*at, *place, "engine")
             if not arm.engine:  # it is launched
                 continue
             engine = identity(arm.engine)

@@ -7,7 +7,7 @@ from config.complaint import Complaint, Path, shown, spelled
 from config.launch import gpu_names
 
 if TYPE_CHECKING:
-    from config.schema import Arm, Config, Experiment
+    from config.schema import Arm, Config
 
 _LOCAL = frozenset({"127.0.0.1", "0.0.0.0", "localhost", "::", "::1"})
 
@@ -24,19 +24,14 @@ def complaints(config: "Config") -> Iterator[Complaint]:
     }
     for i, experiment in enumerate(config.experiments):
         before = dict(owners)  # arms that take turns may have the same GPUs, one after another
-        for at, arm in _arms(experiment, ("experiments", i)):
+        for _name, place, arm in experiment.arms:
+            at: Path = ("experiments", i, *place)
             yield from _origin(arm, at)
             yield from _port(arm, at, ports)
             yield from _gpus(arm, at, owners, owners if experiment.mode == "live" else before)
             if arm.launch is not None and experiment.mode != "live" and experiment.turns.switch:
                 expected = "nothing, as Shadowlane itself starts and ends engines that are launched"
                 yield Complaint("", ("experiments", i, "turns", "switch"), expected, "a command")
-
-
-def _arms(experiment: "Experiment", at: Path) -> "Iterator[tuple[Path, Arm]]":
-    yield (*at, "control"), experiment.control
-    for j, candidate in enumerate(experiment.candidates):
-        yield (*at, "candidates", j), candidate
 
 
 def _origin(arm: "Arm", at: Path) -> Iterator[Complaint]:

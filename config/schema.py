@@ -10,16 +10,19 @@ from pydantic_core import PydanticCustomError
 
 from config import address
 from config.admission import Admission, AtATime, ClientKey, WhenFull
+from config.arm import CONTROL, TWIN, Control
+from config.arm import Arm as Arm
+from config.arm import Candidate as Candidate
 from config.brakes import Brakes
 from config.consistency import complaints, fleet_of
 from config.engine import KINDS as KINDS
 from config.engine import Discover as Discover
 from config.engine import Engine as Engine
-from config.engine import Key, ModelName, Url
+from config.engine import ModelName
 from config.golden import Golden
 from config.health import Health, Part
 from config.kv_events import KvEvents
-from config.launch import Gpu, Gpus
+from config.launch import Gpu
 from config.launch import Launch as Launch
 from config.learn import Learn
 from config.limits import Limits
@@ -47,12 +50,6 @@ def _share(value: object) -> object:
 def _experiment_name(value: str) -> str:
     if value.lower() in {"secret", "lock", "recording"}:
         raise expected("a name other than secret, lock and recording, which mean something else")
-    return _name(value)
-
-
-def _candidate_name(value: str) -> str:
-    if value.lower() in {"production", "control"}:
-        raise expected("a name other than production and control")
     return _name(value)
 
 
@@ -86,7 +83,6 @@ def _network(value: str) -> str:
 
 Share = Annotated[float | Literal["auto"], BeforeValidator(_share)]
 ExperimentName = Annotated[str, AfterValidator(_experiment_name)]
-CandidateName = Annotated[str, AfterValidator(_candidate_name)]
 Listen = Annotated[str, BeforeValidator(_listen)]
 WebOrigin = Annotated[str, AfterValidator(_web_origin)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
@@ -147,40 +143,6 @@ class Sample(Strict):
     )
 
 
-class Arm(Strict):
-    """An engine that gets copies and whose answers no client sees."""
-
-    engine: Url = Field(
-        default="",
-        validate_default=False,
-        description="The URL of a spare engine, which serves no production traffic; or else launch.",
-    )
-    launch: Launch | None = Field(
-        default=None, description="A command by which Shadowlane starts the engine itself; or else engine."
-    )
-    gpus: Gpus | None = Field(
-        default=None,
-        description="With launch: how many free GPUs it gets (1 where left out), or which; 0: none. "
-        "With engine: those of this machine, or of dcgm's, that it runs on, for the readings.",
-    )
-    dcgm: Url | None = Field(
-        default=None, description="A DCGM exporter that tells of its GPUs, such as http://10.0.1.1:9400."
-    )
-    api_key: Key | None = Field(
-        default=None, description="Sent to it as its bearer token; write ${VARIABLE}."
-    )
-    model: ModelName | None = Field(
-        default=None, description="Its own name for the model, where that differs."
-    )
-    tls: EngineTls | None = Field(default=None, description="For https://: whom to trust and what to show.")
-
-
-class Candidate(Arm):
-    """An arm with the configuration that is tried."""
-
-    name: CandidateName = Field(description="Its name in verdicts.")
-
-
 class Slo(Strict):
     """What counts as a good request; goodput is the rate of requests that meet every bound given."""
 
@@ -203,7 +165,7 @@ class Experiment(Strict):
         description="The model of the fleet it copies; left out, the only fleet or the default one.",
     )
     sample: Sample = Field(default=Sample(), description="Which traffic is copied.")
-    control: Arm = Field(description="A spare engine configured exactly as production is.")
+    control: Control = Field(description="A spare engine configured exactly as production is.")
     candidates: tuple[Candidate, ...] = Field(min_length=1, description="The configurations that are tried.")
     alpha: Annotated[Fraction, Field(le=0.5)] = Field(
         default=0.05,
@@ -238,6 +200,16 @@ class Experiment(Strict):
         description="After the calibration, so many pairs whose tokens the control dictates to all arms,"
         " where engines can (vLLM with --enable-trace-replay). Only with mode: live.",
     )
+    scored_pairs: Annotated[Count, Field(ge=0, le=1_000_000)] = Field(
+        default=0,
+        description="After that, so many pairs in which all arms say how likely they find the control's"
+        " tokens, where engines can (vLLM, SGLang): how far distributions are apart. Only with mode: live.",
+    )
+    scored_rows: Annotated[Count, Field(ge=2, le=65_536)] = Field(
+        default=2048,
+        description="No scoring needs more rows of logits than this, each as wide as the vocabulary: vLLM"
+        " holds one for every token of prompt and answer, SGLang for those of the answer.",
+    )
     turns: Turns = Field(default=Turns(), description="With mode: switchback or replay, how arms take turns.")
     replay: Replay | None = Field(default=None, description="With mode: replay, what is sent to the arms.")
     paused: bool = Field(
@@ -253,6 +225,16 @@ class Experiment(Strict):
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."
     )
+
+    @property
+    def arms(self) -> tuple[tuple[str, tuple[str | int, ...], Arm], ...]:
+        """Every engine that gets copies: its name, its place in the experiment, and what is written of it."""
+        twin = self.control.twin
+        return (
+            (CONTROL, ("control",), self.control),
+            *(() if twin is None else ((TWIN, ("control", "twin"), twin),)),
+            *((one.name, ("candidates", i), one) for i, one in enumerate(self.candidates)),
+        )
 
 
 class Mirror(Strict):

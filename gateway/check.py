@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
-from config.schema import Arm, Config, Engine, Experiment
+from config.schema import Arm, Candidate, Config, Engine, Experiment
 from config.tls import EngineTls
 from gateway.compose import engine_tls, listen_tls
 from gateway.detect import Engine as Found
@@ -120,9 +120,9 @@ def launched(config: Config) -> Iterator[tuple[str, str | None]]:
 
 
 def _arms(experiment: Experiment) -> Iterator[tuple[str, Arm]]:
-    yield f"{experiment.name}: control", experiment.control
-    for candidate in experiment.candidates:
-        yield f"{experiment.name}: candidate {candidate.name}", candidate
+    for name, _place, arm in experiment.arms:
+        candidate = "candidate " if isinstance(arm, Candidate) else ""
+        yield f"{experiment.name}: {candidate}{name}", arm
 
 
 def paragraph(asked: Asked, heard: Heard) -> list[str]:

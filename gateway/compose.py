@@ -29,7 +29,7 @@ from gateway.spec import (
     WorkerSpec,
 )
 from mirror.brakes import BrakeSpec
-from mirror.spec import CONTROL, ArmSpec, MirrorExperiment, ReplaySpec, ShadowSpec, SlotSpec
+from mirror.spec import CONTROL, TWIN, ArmSpec, MirrorExperiment, ReplaySpec, ShadowSpec, SlotSpec
 from wire.tls import ClientTls, ServerTls
 
 NAMELESS_FLEET = "default"  # what a fleet without a model's name is called in logs and verdicts
@@ -293,10 +293,12 @@ def _mirrored(
     fleet = config.fleet_of(experiment)
     kinds = presumed(experiment, fleet, kinds)
     candidates = (_arm(candidate.name, candidate, kinds) for candidate in experiment.candidates)
+    twin = experiment.control.twin
     return MirrorExperiment(
         name=experiment.name,
         fleet=fleet.model,
         arms=(_arm(CONTROL, experiment.control, kinds), *candidates),
+        twin=None if twin is None else _arm(TWIN, twin, kinds),
         # a LoRA adapter keeps its own name: only the names of the base model are rewritten
         models=() if fleet.model is None else (fleet.model, *fleet.aliases),
         max_inflight=experiment.max_inflight,
@@ -310,6 +312,7 @@ def _mirrored(
         replay=_replay(experiment, fleet),
         golden=golden_of(experiment.golden),
         logprobs=experiment.logprobs,
+        scored_rows=experiment.scored_rows,
     )
 
 
@@ -354,7 +357,9 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         slo_tpot_ms=experiment.slo.tpot_ms,
         mode=experiment.mode,
         forced_pairs=experiment.forced_pairs if experiment.mode == "live" else 0,
+        scored_pairs=experiment.scored_pairs if experiment.mode == "live" else 0,
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
+        twin="" if experiment.control.twin is None else _identity(experiment.control.twin),
         traffic=_traffic(experiment),
     )
 

@@ -90,11 +90,11 @@ def changes(old: Told, new: Told) -> Changes:
     ending, anew = set[str](), list[str]()
     for one in before:
         other = after.get(one.name)
-        arms = [(arm.name, arm.url) for arm in one.arms]
+        arms = [(arm.name, arm.url) for arm in one.engines]
         compared_anew = (
             other is None
             or judged[one.name] != judged_now[one.name]
-            or arms != [(arm.name, arm.url) for arm in other.arms]
+            or arms != [(arm.name, arm.url) for arm in other.engines]
             or one.fleet != other.fleet
         )
         if compared_anew or other != one:

@@ -315,7 +315,7 @@ class _Kinds:
         arms = [
             arm
             for one in config.experiments
-            for arm in (one.control, *one.candidates)
+            for _name, _place, arm in one.arms
             if arm.launch is None  # these are asked once they run
         ]
         unknown = [arm for arm in arms if arm.engine not in self._known]
@@ -362,12 +362,11 @@ def _block(config: Config, told: Told, addresses: list[str], admin: str, version
         what = "with text" if told.record.text else "hashes, lengths and instants"
         share = _share(config.record.rate)
         lines.append(f"  recording     {share} to {told.record.to} ({what})")
-    kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.arms}
+    kinds = {arm.url: arm.kind for e in (told.shadow.experiments if told.shadow else ()) for arm in e.engines}
     for experiment in config.experiments:
         lines.append(f"  experiment    {experiment.name}: {_sent(config, experiment)}")
-        arms = [("control", experiment.control), *((c.name, c) for c in experiment.candidates)]
         lines += [
             f"                {name}  {arm.engine}  ({'launched' if arm.launch else kinds[arm.engine]})"
-            for name, arm in arms
+            for name, _place, arm in experiment.arms
         ]
     return "\n".join(lines) + "\n"

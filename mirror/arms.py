@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
 
-from mirror import forced
+from mirror import forced, scored
 from mirror.frames import Copy
 from mirror.headers import MARKER, copy_headers
 from mirror.pair import READ_BYTES
 from mirror.rewrite import Body
-from mirror.spec import ArmSpec, MirrorExperiment
+from mirror.spec import TWIN, ArmSpec, MirrorExperiment
 from wire.dialect import dialect
 from wire.exchange import Ending, Exchange
 from wire.http1 import request_bytes
@@ -24,6 +24,7 @@ from wire.upstream import Pool
 
 TOO_LARGE = "too_large"
 FORCED = "forced_tokens"  # the rewrite: the control's tokens are to be decoded
+SCORED = "scored_tokens"  # and: they are to be scored
 
 # Of an answer that was too large, this many reads are kept.
 _BEGINNING = 16
@@ -89,13 +90,21 @@ class Arm:
         self._busy_ns += at_ns - reading.since_ns
 
     def prepare(
-        self, copy: Copy, body: Body, twin: int, duplicate: int = 0, *, slot: int | None = None
+        self,
+        copy: Copy,
+        body: Body,
+        twin: int,
+        duplicate: int = 0,
+        *,
+        slot: int | None = None,
+        ids: bool = False,
     ) -> Prepared:
         """Build the request: the arm's host and credential, the mark of a copy, the body with its rewrites.
 
         Of a request that is sent more than once, each `duplicate` and `twin` has a salt of its own, the same
         for all turns and conversations: so it finds in the cache what it left there, and nothing else.
         Where arms take turns, so has each `slot`, named by its beginning: it is as cold as every other.
+        `ids`: its tokens' ids are wanted, even if the answer cannot be streamed then.
         The query is left out, for it may hold a credential.  Raises ValueError when a header cannot be sent.
         """
         experiment = self._experiment
@@ -104,12 +113,12 @@ class Arm:
         if slot is not None:
             salt = f"shadowlane slot {slot} copy {number} of {experiment.name}"
         content, rewrites = body.for_arm(
-            self.spec.model, self._dialect, experiment.models, salt, experiment.logprobs
+            self.spec.model, self._dialect, experiment.models, salt, experiment.logprobs, ids=ids
         )
         request = self._request(
             copy, number, copy.path.partition("?")[0], content, copy_headers(copy.headers)
         )
-        return Prepared(self, twin, request, rewrites)
+        return Prepared(self, 1 if self.spec.name == TWIN else twin, request, rewrites)
 
     def forced(self, copy: Copy, prompt: Sequence[int], tokens: Sequence[int], duplicate: int) -> Prepared:
         """Build the request that makes the arm decode `tokens` after `prompt`, as a tenant of its own."""
@@ -118,7 +127,7 @@ class Arm:
             self.spec.model,
             prompt,
             tokens,
-            hashlib.blake2b(salt.encode()).hexdigest()[:32],
+            _hashed(salt),
             self._experiment.logprobs,
         )
         given = [(b"content-type", b"application/json")]
@@ -126,10 +135,37 @@ class Arm:
             self, 0, self._request(copy, 2 * duplicate + 1, forced.PATH, content, given), (FORCED,)
         )
 
+    def scoring(
+        self,
+        copy: Copy,
+        way: scored.Way,
+        prompt: Sequence[int],
+        tokens: Sequence[int],
+        top: int,
+        *,
+        duplicate: int,
+        twin: int = 0,
+    ) -> Prepared:
+        """Build the request by which the arm scores `tokens` after `prompt`, as a tenant of its own."""
+        salt = f"shadowlane scored {2 * duplicate + twin} of {self._experiment.name}"
+        model = Body(copy.path, copy.body).model_for(self.spec.model, self._experiment.models)
+        content = scored.body(way, model, prompt, tokens, top, _hashed(salt))
+        path, given = scored.PATHS[way], [(b"content-type", b"application/json")]
+        return Prepared(
+            self, twin, self._request(copy, 2 * duplicate + twin, path, content, given), (SCORED,)
+        )
+
     def probe(self) -> bytes:
         """Build the request that tells whether the arm can decode what it is given."""
+        return self._probing(forced.PATH, forced.probe(self.spec.model))
+
+    def scoring_probe(self, way: scored.Way, top: int) -> bytes:
+        """Build the request that tells whether the arm scores what it is given, in this way."""
+        return self._probing(scored.PATHS[way], scored.probe(way, self.spec.model, top))
+
+    def _probing(self, path: str, content: bytes) -> bytes:
         headers = [("host", self.origin.authority), ("content-type", "application/json"), *self.spec.headers]
-        return request_bytes("POST", self.origin.path + forced.PATH, headers, forced.probe(self.spec.model))
+        return request_bytes("POST", self.origin.path + path, headers, content)
 
     def _request(
         self, copy: Copy, number: int, path: str, content: bytes, given: Sequence[tuple[bytes, bytes]]
@@ -257,7 +293,7 @@ class Reading:
             self._sent_ns = exchange.written_ns  # no connection's making is part of what the arm takes
         self._done(
             {
-                "arm": arm.spec.name,
+                "arm": arm.spec.side,
                 "twin": self._prepared.twin,
                 "order": self._order,
                 "sent_ns": self._sent_ns,
@@ -280,6 +316,10 @@ def _content_type(headers: Sequence[tuple[bytes, bytes]]) -> str:
         if name.lower() == b"content-type":
             return value.decode("latin-1")
     return ""
+
+
+def _hashed(salt: str) -> str:
+    return hashlib.blake2b(salt.encode()).hexdigest()[:32]
 
 
 def _token(text: str) -> str:

@@ -29,7 +29,7 @@ class ShadowBrakes:
                 arms = self._arms[name] = ArmBrake(spec)
             if one.paused:
                 arms.forget()
-            totals = {arm.spec.name: (arm.answers, arm.failures) for arm in one.arms}
+            totals = {arm.spec.name: (arm.answers, arm.failures) for arm in one.engines}
             trip = memory_trip(spec, "the shadow process", held, free)
             if trip is None and not one.paused:
                 trip = arms.look(now_ns, totals)

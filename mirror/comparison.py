@@ -10,11 +10,9 @@ from typing import Any
 from mirror import ids
 from mirror.admit import Admission, Phase
 from mirror.arms import TOO_LARGE, Arm, Prepared
-from mirror.forced import PATH as FORCED_PATH
-from mirror.forced import SUFFIX
-from mirror.forcing import Forcing, looked_at
 from mirror.frames import Copy, Load, Served, production_answer
 from mirror.golden import GOLDEN, Golden
+from mirror.heads import copy_head
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pace import Pace
@@ -22,8 +20,10 @@ from mirror.pair import DUPLICATE, STOPPED, Joiner
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
+from mirror.sequel import Sequel
+from mirror.sequels import Sequels
 from mirror.slots import BETWEEN_SLOTS, Block
-from mirror.spec import CONTROL, MirrorExperiment, ShadowSpec, SlotSpec
+from mirror.spec import CONTROL, TWIN, MirrorExperiment, ShadowSpec, SlotSpec
 from mirror.stand import Stand
 from mirror.switchback import Bring, Over, Switchback
 from mirror.traffic import Live, Open, Replayed
@@ -35,7 +35,6 @@ NOT_COPYABLE = "not_copyable"
 # Why a pair is kept and not judged.
 WARM_UP = "warm_up"
 DRAIN = "drain"
-FORCED_SOURCE = "forced_source"  # its tokens were forced: the arms have twice the requests it shows
 
 # How long after its own timeouts an arm's answer may still be missing before its copy is given up as lost.
 _GRACE_S = 5.0
@@ -70,9 +69,10 @@ class Comparison:
         self._phase = Phase()
         self._warm_ns: int | None = None  # until then pairs are marked; None: no copy was sent yet
         self.matching = Matching(experiment.rate, auto=experiment.auto)
-        self.arms = [
-            Arm(arm, experiment, loop=loop, answer_bytes=spec.answer_bytes) for arm in experiment.arms
+        self.engines = [
+            Arm(arm, experiment, loop=loop, answer_bytes=spec.answer_bytes) for arm in experiment.engines
         ]
+        self.arms = self.engines[: len(experiment.arms)]  # without the control's second engine
         self.joiner = Joiner(
             experiment.name,
             self._marked(deliver),
@@ -87,8 +87,8 @@ class Comparison:
         self._tell_ids = tell_ids
         self._lacking = lacking
         self._stopping = False
-        self._forcing: Forcing | None = None
         self._tasks = Tasks()
+        self._sequels = Sequels(self.arms, experiment, lambda work, name: self._tasks.spawn(work, name=name))
         self._slots: Switchback | None = None
         self.paused = False
         if experiment.slots is not None:
@@ -103,14 +103,9 @@ class Comparison:
     def phase(self, phase: Phase) -> None:
         if phase.name == "paused":
             self._rest()
-        if phase.name != "forced" or self._slots is not None:
-            self._forcing = None
-        elif self._forcing is None:
-            self._forcing = Forcing(self.arms)
-            self._tasks.spawn(
-                self._forcing.ask(), name=f"who decodes forced tokens in {self.experiment.name}"
-            )
         self._phase = phase
+        if self._slots is None:
+            self._sequels.enter(phase.name)
 
     @property
     def reached(self) -> Phase:
@@ -118,14 +113,14 @@ class Comparison:
         return self._phase if self._slots is None else self._slots.reached(self._phase)
 
     @property
-    def unforced(self) -> str | None:
-        """Why no token can be forced, where it was asked for."""
-        return None if self._forcing is None else self._forcing.why
+    def undone(self) -> tuple[str, str] | None:
+        """The phase that cannot be, and why, where it was asked for."""
+        return self._sequels.undone
 
     @property
     def held_bytes(self) -> int:
         """The memory of this experiment's copies: requests, answers under way, answers kept."""
-        return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.arms)
+        return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.engines)
 
     def _take_turns(
         self, spec: SlotSpec, bring: Bring | None, over: Over | None, recorded: Open | None
@@ -148,14 +143,21 @@ class Comparison:
     def _missing(self) -> list[str]:
         """The arms for which copies wait: where arms take turns, at most the one that stands."""
         lacking = self._lacking()
-        if self._slots is None:
-            return lacking
-        return [name for name in lacking if name == self._slots.standing]
+        if self._slots is not None:
+            return [name for name in lacking if name == self._slots.standing]
+        return [name for name in lacking if name != TWIN or self._phase.name == "calibration"]
 
     @property
     def _rests(self) -> bool:
         """Whether nothing is copied: the analysis says so, or the switch."""
         return self.paused or self._phase.name == "paused"
+
+    @property
+    def _doubles(self) -> bool:
+        """Whether each copy is sent twice: the control is held against itself, and nothing else gives the
+        second answer, neither a second engine nor the candidates' slots."""
+        is_alone = self._slots is None and self.experiment.twin is None
+        return is_alone and self._phase.name == "calibration"
 
     def _rest(self) -> None:
         """Nothing is copied from now on: what comes after it begins cold, and its load is no arm's doing."""
@@ -172,16 +174,18 @@ class Comparison:
         if self._slots is not None and (block is None or not block.is_open) and not self._stopping:
             joiner.drop(self._unfit(copy) or BETWEEN_SLOTS)
             return
-        twins = (0, 1) if phase.name == "calibration" and block is None else (0,)
-        arms = self.arms if block is None else [a for a in self.arms if a.spec.name == block.first.arm]
+        twins, arms = (0, 1) if self._doubles else (0,), self.arms
+        if block is not None:
+            arms = [arm for arm in arms if arm.spec.name == block.first.arm]
+        elif phase.name == "calibration":
+            arms = self.engines
         rate = self.matching.rate if copy.golden is None else 1.0
         times = copies_of(self.experiment.salt, copy.root, rate)
         size = len(copy.body) * (2 if block is not None else len(arms) * len(twins))
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
             copy.turn,
-            # Where arms take turns the calibration sends nothing twice at a time, and so takes all.
-            phase=phase if block is None or phase.name == "paused" else replace(phase, name="live"),
+            phase=phase if phase.name != "calibration" or self._doubles else replace(phase, name="live"),
             inflight=joiner.inflight if block is None else len(arms[0].reading),
             room=self._held_bytes() + size * times <= self._spec.held_bytes,
             copies=times,
@@ -195,7 +199,14 @@ class Comparison:
         try:
             duplicates = [
                 [
-                    arm.prepare(copy, body, twin, number, slot=None if block is None else block.since_ns)
+                    arm.prepare(
+                        copy,
+                        body,
+                        twin,
+                        number,
+                        slot=None if block is None else block.since_ns,
+                        ids=phase.name == "scored" and arm.spec.name == CONTROL,
+                    )
                     for arm in arms
                     for twin in twins
                 ]
@@ -223,7 +234,7 @@ class Comparison:
         """Send one copy to all arms; `duplicate` says which of those of its request it is."""
         joiner, phase = self.joiner, self.phase
         id = f"{copy.id}~{duplicate}" if duplicate else copy.id
-        forcing = self._forcing
+        sequel = self._sequels.now
         self._rng.shuffle(prepared)
 
         def done(answer: dict[str, Any]) -> None:
@@ -231,28 +242,15 @@ class Comparison:
             if tell is not None and (told := ids.told_by(copy, answer)) is not None:
                 tell(told)
             joiner.answered(id, answer, monotonic_ns())
-            if forcing is not None and answer["arm"] == CONTROL and not (self._stopping or self._rests):
-                self._force(copy, duplicate, answer, forcing)
+            if sequel is not None and answer["arm"] == CONTROL and not (self._stopping or self._rests):
+                self._follow(copy, duplicate, answer, sequel)
 
         at_ns = monotonic_ns()
-        mark = GOLDEN if copy.golden is not None else FORCED_SOURCE if forcing is not None else None
-        head = {
-            "phase": phase.name if block is None else block.phase,
-            "epoch": phase.epoch,
-            "mark": WARM_UP if at_ns < self._warm_until(at_ns, block) else mark,
-            "block": None if block is None else block.number,
-            "duplicate": duplicate,
-            "at_ns": at_ns,
-            "received_ns": copy.received_ns,
-            "production_sent_ns": copy.sent_ns,
-            "path": copy.path.partition("?")[0],
-            "stream": copy.stream,
-            "root": copy.root,
-            "turn": copy.turn,
-            "asked": form,
-            "golden": copy.golden,
-        }
-        keys = [(p.arm.spec.name, p.twin) for p in prepared]
+        mark = GOLDEN if copy.golden is not None else self._sequels.source
+        if at_ns < self._warm_until(at_ns, block):
+            mark = WARM_UP
+        head = copy_head(copy, at_ns, phase, mark=mark, block=block, duplicate=duplicate, asked=form)
+        keys = [(p.arm.spec.side, p.twin) for p in prepared]
         if block is not None:
             keys.append((block.second.arm, block.second.twin))
         # Production answers none of these.
@@ -265,30 +263,20 @@ class Comparison:
         for order, each in enumerate(prepared):
             each.arm.send(each, order, done)
 
-    def _force(self, copy: Copy, duplicate: int, answer: dict[str, Any], forcing: Forcing) -> None:
-        """The control has answered: all arms decode its tokens now, at one moment."""
-        prepared, tokens = forcing.prepared(copy, answer, duplicate)
-        if not prepared:
+    def _follow(self, copy: Copy, duplicate: int, answer: dict[str, Any], sequel: Sequel) -> None:
+        """The control has answered: what follows upon it goes to all arms now, at one moment."""
+        following = sequel.after(copy, answer, duplicate)
+        if following is None:
             return
-        joiner, at_ns = self.joiner, monotonic_ns()
-        id = f"{copy.id}~{duplicate}{SUFFIX}"
+        joiner, prepared, at_ns = self.joiner, following.prepared, monotonic_ns()
+        id = f"{copy.id}~{duplicate}~{sequel.phase}"
         self._rng.shuffle(prepared)
-        head = {
-            "phase": "forced",
-            "epoch": self.phase.epoch,
-            "mark": WARM_UP if at_ns < self._warm_until(at_ns, None) else None,
-            "duplicate": duplicate,
-            "at_ns": at_ns,
-            "received_ns": at_ns,
-            "path": FORCED_PATH,
-            "stream": True,
-            "root": copy.root,
-            "turn": copy.turn,
-        }
+        mark = WARM_UP if at_ns < self._warm_until(at_ns, None) else None
+        head = sequel.head(copy, at_ns, self.phase.epoch, mark, duplicate) | following.told
         size = sum(len(each.request) for each in prepared)
         if not joiner.open(id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns, alone=True):
             return
-        done = looked_at(tokens, lambda answer: joiner.answered(id, answer, monotonic_ns()))
+        done = sequel.heard(following, lambda answer: joiner.answered(id, answer, monotonic_ns()))
         for order, each in enumerate(prepared):
             each.arm.send(each, order, done)
 
@@ -313,7 +301,7 @@ class Comparison:
         """Let go what has waited long enough, once a second or so; the slice of load that ends, if any."""
         now_ns = monotonic_ns()
         self.joiner.expire(now_ns)
-        for arm in self.arms:
+        for arm in self.engines:
             arm.pool.sweep(now_ns)
         if self._rests or self._missing():
             self._rest()
@@ -321,11 +309,11 @@ class Comparison:
         if self._stopping or self._slots is not None:
             return None
         busy_ns = {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms}
-        return self.matching.look(now_ns, busy_ns, doubled=self.phase.name == "calibration")
+        return self.matching.look(now_ns, busy_ns, doubled=self._doubles)
 
     def books(self) -> dict[str, Any]:
         """The books, their epoch, and the rewrites applied to copies so far: {arm: {rewrite: n}}."""
-        rewrites = {arm.spec.name: dict(arm.rewrites) for arm in self.arms}
+        rewrites = {arm.spec.name: dict(arm.rewrites) for arm in self.engines}
         done = None if self._slots is None else self._slots.replayed
         return {**self.joiner.books(), "epoch": self.phase.epoch, "rewrites": rewrites, "replay": done}
 
@@ -342,7 +330,7 @@ class Comparison:
             "lacking": self._missing(),
             "rate": self.matching.rate,
             "slots": None if self._slots is None else self._slots.status(),
-            "arms": [arm.status() for arm in self.arms],
+            "arms": [arm.status() for arm in self.engines],
         }
 
     def stop(self) -> None:
@@ -361,7 +349,7 @@ class Comparison:
         if paused and not was:
             self._rest()
             self.joiner.abandon(PAUSED)
-            for arm in self.arms:
+            for arm in self.engines:
                 arm.give_up()
             self._admission.forget()
             if self._slots is not None:
@@ -370,7 +358,7 @@ class Comparison:
     def close(self) -> None:
         """End what is under way: it is dropped, not held against the arms."""
         self.joiner.close()
-        for arm in self.arms:
+        for arm in self.engines:
             arm.close()
 
     def _marked(

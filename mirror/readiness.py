@@ -42,4 +42,4 @@ class Readiness:
 
     def lacking(self, experiment: MirrorExperiment) -> list[str]:
         """The arms for which its copies must wait: all arms get them, or none does."""
-        return [arm.name for arm in experiment.arms if not self.is_ready(experiment.name, arm)]
+        return [arm.name for arm in experiment.engines if not self.is_ready(experiment.name, arm)]

@@ -6,6 +6,7 @@ from mirror.brakes import BrakeSpec
 from wire.tls import ClientTls
 
 CONTROL = "control"
+TWIN = "control-twin"  # the second engine of the control's configuration, whose answers are the control's own
 PRODUCTION = "production"
 
 
@@ -27,6 +28,11 @@ class ArmSpec:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     tls: ClientTls | None = None
     mark: str = ""
+
+    @property
+    def side(self) -> str:
+        """Whose its answers are: those of the control's second engine are the control's own."""
+        return CONTROL if self.name == TWIN else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,9 @@ class MirrorExperiment:
     `salt` decides which conversations are sent once more.  Pairs of the first `warm_up_s` seconds are marked.
     `slots`: the arms take turns, and then of each slot; None: they stand side by side.  `replay`: what they
     then get is recorded and not live.  `golden`: requests of known answers among the copies.  `logprobs`: of
-    so many alternatives they are asked of every arm, 0: only where clients do.
+    so many alternatives they are asked of every arm, 0: only where clients do.  `scored_rows`: no scoring
+    needs more rows of logits.  `twin`: a second engine of the control's configuration, which gets what the
+    arms get while the control is held against itself; None: some copies are then sent to all arms twice.
     """
 
     name: str
@@ -107,6 +115,13 @@ class MirrorExperiment:
     replay: ReplaySpec | None = None
     golden: GoldenSpec | None = None
     logprobs: int = 0
+    scored_rows: int = 2048
+    twin: ArmSpec | None = None
+
+    @property
+    def engines(self) -> tuple[ArmSpec, ...]:
+        """The arms, and the control's second engine behind them, if there is one."""
+        return self.arms if self.twin is None else (*self.arms, self.twin)
 
     @property
     def longest_s(self) -> float:
@@ -119,8 +134,12 @@ class MirrorExperiment:
         names = [arm.name for arm in self.arms]
         if not names or names[0] != CONTROL:
             raise ValueError(f"experiment {self.name}: the first arm must be {CONTROL!r}, not {names[:1]}")
-        if len(set(names)) != len(names) or PRODUCTION in names:
-            raise ValueError(f"experiment {self.name}: arm names must differ, none {PRODUCTION!r}: {names}")
+        if self.twin is not None and (self.twin.name != TWIN or self.slots is not None):
+            raise ValueError(f"experiment {self.name}: a second control is {TWIN!r} and does not take turns")
+        if len(set(names)) != len(names) or PRODUCTION in names or TWIN in names:
+            raise ValueError(
+                f"experiment {self.name}: arm names must differ, none {PRODUCTION!r} or {TWIN!r}: {names}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

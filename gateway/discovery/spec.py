@@ -138,7 +138,7 @@ def _arms(config: Config) -> set[tuple[str, str, int, str]]:
     return {
         identity(arm.engine)
         for experiment in config.experiments
-        for arm in (experiment.control, *experiment.candidates)
+        for _name, _place, arm in experiment.arms
     }
 
 

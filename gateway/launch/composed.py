@@ -54,7 +54,7 @@ def presumed(experiment: Experiment, fleet: Fleet, kinds: Mapping[str, str]) -> 
     An engine has no copies before it was asked, but where that is so, nothing changes then: where arms take
     turns a change costs a block.
     """
-    urls = [arm.engine for arm in (experiment.control, *experiment.candidates) if arm.launch is not None]
+    urls = [arm.engine for _name, _place, arm in experiment.arms if arm.launch is not None]
     found = [kind for url in urls if (kind := kinds.get(url, PLAIN)) != PLAIN]
     said: set[str] = {engine.kind for engine in fleet.engines}
     if fleet.discover is not None:
@@ -78,9 +78,8 @@ def argv_of(arm: Arm, launch: Launch, model: str | None, port: int) -> tuple[str
 
 def _arms(config: Config) -> Iterator[tuple[Experiment, str, Arm]]:
     for experiment in config.experiments:
-        yield experiment, CONTROL, experiment.control
-        for candidate in experiment.candidates:
-            yield experiment, candidate.name, candidate
+        for name, _place, arm in experiment.arms:
+            yield experiment, name, arm
 
 
 def _launched(config: Config, experiment: Experiment, name: str, arm: Arm) -> LaunchedSpec:

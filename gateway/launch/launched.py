@@ -15,8 +15,9 @@ from gateway.compose import Told
 from gateway.launch.composed import PLAIN, mark
 from gateway.launch.life import State
 from gateway.launch.spec import LaunchTold, told_from_json
-from mirror.spec import CONTROL
+from mirror.spec import CONTROL, TWIN
 
+_BOTH = (CONTROL, TWIN)  # without either the control is compared with nothing
 _LOST = "the launching process was lost"
 
 
@@ -63,10 +64,10 @@ class Launched:
         arms = {
             (one.name, arm.name): arm
             for one in (told.shadow.experiments if told.shadow is not None else ())
-            for arm in one.arms
+            for arm in one.engines
         }
         given_up = {(one.experiment, one.arm) for one in self._told.engines if one.state == State.FAILED}
-        alive = {one for one, arm in arms if arm != CONTROL and (one, arm) not in given_up}
+        alive = {one for one, arm in arms if arm not in _BOTH and (one, arm) not in given_up}
         in_turn = {one.name for one in told.shadow.experiments if one.slots} if told.shadow else set()
         alive -= in_turn  # there no arm waits for another
         ready = [
@@ -74,7 +75,7 @@ class Launched:
             for one in self._told.engines
             if (
                 one.state == State.READY
-                or (one.state == State.FAILED and one.arm != CONTROL and one.experiment in alive)
+                or (one.state == State.FAILED and one.arm not in _BOTH and one.experiment in alive)
             )
             and (arm := arms.get((one.experiment, one.arm))) is not None
             and arm.mark == one.mark
@@ -136,6 +137,5 @@ class Launched:
 
 def _arms(config: Config) -> Iterator[tuple[str, str, Arm]]:
     for experiment in config.experiments:
-        yield experiment.name, CONTROL, experiment.control
-        for candidate in experiment.candidates:
-            yield experiment.name, candidate.name, candidate
+        for name, _place, arm in experiment.arms:
+            yield experiment.name, name, arm

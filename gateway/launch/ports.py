@@ -3,6 +3,7 @@
 import hashlib
 from typing import TypeVar
 
+from config.arm import TWIN
 from config.schema import Arm, Config
 from gateway.launch.free import HOST, Claims, is_free
 
@@ -27,17 +28,20 @@ class Ports:
 
     def __call__(self, config: Config) -> Config:
         """The config with a port and an engine URL for every launched arm.  Raises NoPortLeft."""
-        if not any(arm.launch for one in config.experiments for arm in (one.control, *one.candidates)):
+        if not any(arm.launch for one in config.experiments for _, _, arm in one.arms):
             return config
         taken = {
             arm.launch.port
             for one in config.experiments
-            for arm in (one.control, *one.candidates)
+            for _name, _place, arm in one.arms
             if arm.launch is not None and arm.launch.port is not None
         }
         experiments = []
         for one in config.experiments:
             control = self._placed(one.control, (one.name, ""), taken)
+            if control.twin is not None:
+                twin = self._placed(control.twin, (one.name, TWIN), taken)
+                control = control.model_copy(update={"twin": twin})
             candidates = tuple(self._placed(arm, (one.name, arm.name), taken) for arm in one.candidates)
             experiments.append(one.model_copy(update={"control": control, "candidates": candidates}))
         return config.model_copy(update={"experiments": tuple(experiments)})

@@ -91,8 +91,9 @@ def test_a_slot_that_repeats_late_is_told() -> None:
 
 def test_how_the_control_was_held_against_itself_is_recorded() -> None:
     taken = records(0)
-    for by, block in (("twins", None), ("slots", 3)):
-        trial = Trial(SPEC)
+    ways = (("twins", None, SPEC), ("slots", 3, SPEC), ("engine", None, replace(SPEC, twin="http://t:1")))
+    for by, block, spec in ways:
+        trial = Trial(spec)
         for record in taken:
             trial.add(changed(record, block=block))
         assert trial.ranking()["calibration"]["by"] == by

@@ -222,8 +222,29 @@ BAD = {
     ),
     "a candidate called control": (
         TRIAL.replace("name: x", "name: control"),
-        "a.yaml:6: experiments[0].candidates[0].name: expected a name other than production and control, "
-        'found "control"',
+        "a.yaml:6: experiments[0].candidates[0].name: expected a name other than production, control "
+        'and control-twin, found "control"',
+    ),
+    "a second control that is the candidate": (
+        TRIAL.replace("{engine: http://c:1}", "{engine: http://c:1, twin: {engine: http://d:1}}"),
+        "a.yaml:6: experiments[0].candidates[0].engine: expected an engine of its own for each "
+        "arm: two on one would slow each other, found that of experiments[0].control.twin.engine",
+    ),
+    "a second control that is production's": (
+        TRIAL.replace("{engine: http://c:1}", "{engine: http://c:1, twin: {engine: http://a:1}}"),
+        "a.yaml:5: experiments[0].control.twin.engine: expected a spare engine: copies must not "
+        "load production, found an engine of fleets[0]",
+    ),
+    "a second control that is neither there nor launched": (
+        TRIAL.replace("{engine: http://c:1}", "{engine: http://c:1, twin: {model: m}}"),
+        "a.yaml:5: experiments[0].control.twin: expected engine, a spare engine's URL, or launch, a command "
+        "that starts one, found neither",
+    ),
+    "a second control where arms take turns": (
+        TRIAL.replace("{engine: http://c:1}", "{engine: http://c:1, twin: {engine: http://e:1}}")
+        + "    mode: switchback\n",
+        "a.yaml:5: experiments[0].control.twin: expected nothing: where arms take turns the control has the "
+        "candidates' slots, too, found a second engine",
     ),
     "no control": (
         TRIAL.replace("    control: {engine: http://c:1}\n", ""),

@@ -11,8 +11,9 @@ from analysis.spec import AnalysisSpec, ExperimentSpec
 from config.load import load
 from gateway.compose import Told, compose
 from gateway.handover import analysis_from_json, shadow_from_json, to_json, worker_from_json
+from gateway.rollout import changes
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
-from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec
+from mirror.spec import TWIN, ArmSpec, MirrorExperiment, ShadowSpec
 
 SECRET = bytes(range(32))
 SETTINGS: dict[str, Any] = {
@@ -94,6 +95,22 @@ def test_the_shadow_gets_the_control_first_each_arm_with_its_own_key_and_kind() 
         ArmSpec("x", "http://e:5", "auto", None, (("authorization", "Bearer sk-e"),)),
     )
     assert (first.fleet, first.models) == ("llama", ("llama", "l"))
+
+
+def test_a_second_engine_of_the_controls_is_no_arm_and_another_one_is_another_experiment() -> None:
+    def with_twin(url: str) -> Told:
+        trial = SETTINGS["experiments"][0]
+        control = {**trial["control"], "twin": {"engine": url, "api_key": "sk-t"}}
+        return told({**SETTINGS, "experiments": [{**trial, "control": control}]})
+
+    plain, first, second = told(), with_twin("http://h:8"), with_twin("http://i:9")
+    assert plain.shadow is not None and first.shadow is not None
+    ours, theirs = first.shadow.experiments[0], plain.shadow.experiments[0]
+    assert ours.arms == theirs.arms and theirs.twin is None
+    assert ours.twin == ArmSpec(TWIN, "http://h:8", "auto", None, (("authorization", "Bearer sk-t"),))
+    assert ours.engines == (*ours.arms, ours.twin)
+    assert len({one.analysis.experiments[0] for one in (plain, first, second)}) == 3
+    assert changes(first, second).anew == ("fp8",)
 
 
 def test_the_analysis_is_told_where_to_listen_and_what_to_compare() -> None:

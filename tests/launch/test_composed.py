@@ -42,6 +42,14 @@ def test_only_the_words_that_are_known_are_filled_in(text: str, values: dict[str
         assert "{" + word + "}" not in filled("{" + word + "}", values)
 
 
+def test_a_second_control_is_launched_as_the_control_is_on_a_port_and_gpus_of_its_own() -> None:
+    launch = {"launch": "serve --port {port} {name}"}
+    control, twin, _ = spec({**launch, "gpus": [1], "twin": {**launch, "gpus": [2]}}, launch).engines
+    assert (control.arm, twin.arm) == ("control", "control-twin")
+    assert twin.argv == ("serve", "--port", str(twin.port), "control")
+    assert twin.port != control.port and (control.named, twin.named) == (("1",), ("2",))
+
+
 def test_flags_that_hold_json_stay_as_they_are() -> None:
     told = {"launch": """serve '{"port": {"a": {port}}}' {other} {}"""}
     engine = spec(told, PLAIN).engines[0]

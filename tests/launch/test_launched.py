@@ -15,11 +15,12 @@ from mirror.readiness import Readiness
 PORTS = Ports()
 
 
-def config(*flags: str, kind: str = "auto") -> Config:
+def config(*flags: str, kind: str = "auto", twin: bool = False) -> Config:
     """A control and a candidate for each flag, all launched; production's engine is of this kind."""
     arms = [{"launch": f"serve --port {{port}} {flag}"} for flag in ("", *flags)]
     candidates = [{"name": f"c{n}", **arm} for n, arm in enumerate(arms[1:])]
-    trial = {"name": "t", "control": arms[0], "candidates": candidates}
+    control: dict[str, Any] = {**arms[0], "twin": arms[0]} if twin else arms[0]
+    trial = {"name": "t", "control": control, "candidates": candidates}
     fleet = {"model": "m", "engines": [{"url": "http://a:1", "kind": kind}]}
     return PORTS(load(None, {}, {"fleets": [fleet], "experiments": [trial]}))
 
@@ -31,7 +32,7 @@ def composed(config: Config, launched: Launched) -> Told:
 def told(config: Config, kinds: dict[str, str | None] | None = None, **states: str) -> bytes:
     """How the launched engines fare; all are vllm, or of `kinds`, where None does not tell."""
     one = config.experiments[0]
-    arms = {"control": one.control, **{arm.name: arm for arm in one.candidates}}
+    arms = {name: arm for name, _place, arm in one.arms}
     engines = tuple(
         EngineTold(
             "t", name, mark(arm), arm.engine, states.get(name, "ready"), kind=(kinds or {}).get(name, "vllm")
@@ -51,6 +52,16 @@ def lacking(launched: Launched, told: Told, *, settled: bool = True) -> Any:
     readiness.told(said)
     assert told.shadow is not None
     return readiness.lacking(told.shadow.experiments[0])
+
+
+def test_a_second_control_that_is_given_up_is_never_ready_and_no_candidate_stands_in_for_it() -> None:
+    launched, now = Launched(), config("a", twin=True)
+    launched.told(told(now, **{"control-twin": "failed"}), now)
+    assert lacking(launched, composed(now, launched)) == ["control-twin"]
+    launched.told(told(now, **{"control-twin": "ready", "c0": "failed"}), now)
+    assert lacking(launched, composed(now, launched)) == ["c0"]  # there is none beside it to go on with
+    launched.told(told(now), now)
+    assert lacking(launched, composed(now, launched)) == []
 
 
 def test_all_arms_wait_until_all_are_ready() -> None:
