@@ -33,6 +33,7 @@ class Ask:
     echo: list[str] = field(default_factory=list)  # prompts to repeat before the answers
     keeps_kv: bool = False  # another engine is to fetch the KV when it is computed
     fetched_kv: bool = False  # the prompts' KV came from another engine
+    prompt_logprobs: int | None = None  # how many alternatives to each token of the prompts; None = none told
 
 
 class Reader:
@@ -74,10 +75,11 @@ class Reader:
         top = body.get("logprobs")
         echo = [self._tokenizer.decode(prompt) for prompt in prompts] if body.get("echo") else []
         limit = body.get("max_tokens", 16)
-        return self._ask(
+        ask = self._ask(
             body, model, prompts, limit, "max_tokens", None,
             logprobs=None if top is None else _whole("logprobs", top, 0, 20), echo=echo,
         )  # fmt: skip
+        return replace(ask, prompt_logprobs=self._prompt_logprobs(body))
 
     def responses(self, body: Mapping[str, Any]) -> Ask:
         """/v1/responses."""
@@ -147,6 +149,18 @@ class Reader:
         return self.chat_prompt(
             {**body, "messages": [{"role": "system", "content": system}, *body.get("messages", ())]}
         )
+
+    def _prompt_logprobs(self, body: Mapping[str, Any]) -> int | None:
+        wanted, most = body.get("prompt_logprobs"), self._params.max_logprobs
+        if wanted is None:
+            return None
+        if body.get("stream"):
+            text = "`prompt_logprobs` are not available when `stream=True`."
+            raise Refusal(400, f"{text} (parameter=prompt_logprobs)", "BadRequestError", "prompt_logprobs")
+        if _whole("prompt_logprobs", wanted, 0, None) > most:
+            text = f"Requested prompt logprobs of {wanted}, which is greater than max allowed: {most}"
+            raise bad_value("prompt_logprobs", wanted, text)
+        return int(wanted)
 
     def _model(self, body: Mapping[str, Any]) -> str:
         model = body.get("model")

@@ -1,10 +1,12 @@
 """The shapes of /v1/completions: chunks and the whole answer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from emulator.answers import FINGERPRINT, Answer, StreamedAnswer, completion_logprobs
 from emulator.asks import Ask
 from emulator.engine import Engine, Live
+from emulator.generation import alternatives
 from emulator.sse import DONE, Channel, Frame, JsonTexts, data_event
 
 
@@ -77,6 +79,26 @@ class CompletionStream(StreamedAnswer):
         return chunk
 
 
+def _prompt_logprobs(answer: Answer, prompt: Sequence[int]) -> list[dict[str, Any] | None] | None:
+    """How likely the model finds a prompt's tokens: each with the likeliest in its place, by id."""
+    count = answer.ask.prompt_logprobs
+    if count is None:
+        return None
+    tokenizer, seed = answer.engine.tokenizer, answer.engine.params.model_seed
+    rows: list[dict[str, Any] | None] = [None]
+    for position, token in enumerate(prompt[1:], start=1):
+        own, *others = alternatives(token, position, count + 1, seed)
+        ranked = sorted((own, *others), key=lambda pair: -pair[1])
+        ranks = {pair[0]: rank for rank, pair in enumerate(ranked, start=1)}
+        rows.append(
+            {
+                str(one): {"logprob": value, "rank": ranks[one], "decoded_token": tokenizer.token_text(one)}
+                for one, value in dict([own, *ranked[:count]]).items()
+            }
+        )
+    return rows
+
+
 def completion_body(answer: Answer) -> dict[str, Any]:
     """The answer to a request that did not stream."""
     ask = answer.ask
@@ -95,7 +117,7 @@ def completion_body(answer: Answer) -> dict[str, Any]:
                 "finish_reason": plan.finish_reason,
                 "stop_reason": plan.stop_reason,
                 "token_ids": list(plan.tokens) if ask.return_token_ids else None,
-                "prompt_logprobs": None,
+                "prompt_logprobs": _prompt_logprobs(answer, ask.prompts[live.index]),
                 "prompt_token_ids": list(ask.prompts[live.index]) if ask.return_token_ids else None,
                 "routed_experts": None,
             }

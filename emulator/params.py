@@ -48,6 +48,9 @@ class EngineParams:
     )
     cached_tokens: bool = field(default=True, metadata={"help": "report prompt_tokens_details.cached_tokens"})
 
+    max_logprobs: int = field(
+        default=20, metadata={"help": "most alternatives told of each of a prompt's tokens; 0 = none are"}
+    )
     trace_replay: bool = field(default=False, metadata={"help": "decode the tokens a request forces"})
 
     error_rate: float = field(

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Literal
 
-PhaseName = Literal["calibration", "forced", "live", "paused"]
+PhaseName = Literal["calibration", "forced", "scored", "live", "paused"]
 
 PAUSED = "paused"
 OVERLOAD = "overload"
@@ -35,12 +35,12 @@ class _Conversation:
 class Admission:
     """Decides for the copies of one experiment, in the order they come.
 
-    While calibrating, and while tokens are forced, only conversations with an even root are taken, for each
-    is sent twice: the load per arm stays what it will be.  A conversation that lost one turn loses its later
-    ones too, in all arms, until it begins anew; so does one whose next turn is not the one that must follow,
-    for a worker dropped that.  Under load the door closes before the house is full: at three quarters of
-    `max_inflight` no conversation begins any more, so that those that run can end.  The memory is bounded to
-    the `remember` conversations used last.
+    While calibrating, and while tokens are forced or scored, only conversations with an even root are taken,
+    for each is sent twice: the load per arm stays what it will be.  A conversation that lost one turn loses
+    its later ones too, in all arms, until it begins anew; so does one whose next turn is not the one that
+    must follow, for a worker dropped that.  Under load the door closes before the house is full: at three
+    quarters of `max_inflight` no conversation begins any more, so that those that run can end.  The memory is
+    bounded to the `remember` conversations used last.
     """
 
     def __init__(self, max_inflight: int, remember: int = 100_000) -> None:
@@ -97,7 +97,7 @@ class Admission:
                 return known.closed
             if turn > known.turn + 1:
                 return TURN_MISSING
-        if phase.name in ("calibration", "forced") and root & 1:
+        if phase.name in ("calibration", "forced", "scored") and root & 1:
             return phase.name
         limit = self._max_inflight if turn > 0 else self._most_to_begin
         if inflight >= limit or not room:

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 PATH = "/inference/v1/generate"
-SUFFIX = "~forced"
 _PROBED = [11, 12, 11, 13]  # nobody says this by chance
 
 
@@ -19,6 +18,7 @@ class _Choice(msgspec.Struct):
     index: int = 0
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
+    response_token_ids: list[int] | None = None  # SGLang's word in chat answers
 
 
 class _Said(msgspec.Struct):
@@ -40,7 +40,7 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[list[int], list[int]] | None:
                 if choice.index:
                     return None
                 prompt = prompt or choice.prompt_token_ids
-                tokens += choice.token_ids or ()
+                tokens += choice.token_ids or choice.response_token_ids or ()
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return (prompt, tokens) if prompt and tokens else None

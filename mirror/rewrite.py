@@ -12,6 +12,7 @@ USAGE = "stream_options.include_usage"
 TOKEN_IDS = "return_token_ids"
 SALT = "cache_salt"
 LOGPROBS = "logprobs"
+WHOLE = "stream"
 
 _CHAT = frozenset({"/v1/chat/completions", "/chat/completions"})
 _OPENAI = frozenset({"/v1/chat/completions", "/v1/completions", "/chat/completions", "/completions"})
@@ -48,6 +49,8 @@ class Body:
         models: tuple[str, ...],
         salt: str | None,
         logprobs: int = 0,
+        *,
+        ids: bool = False,
     ) -> tuple[bytes, tuple[str, ...]]:
         """The body for one arm and the names of the rewrites applied; with none, the client's very bytes.
 
@@ -55,18 +58,22 @@ class Body:
         may replace (empty: any).  `salt` makes the prefix cache treat the copy as another tenant's, where
         the arm's engine knows how; a salt of the client's own is kept apart still.  `logprobs`: of so many
         alternatives they are asked for, where the client asks for none and offers no tools (llama.cpp refuses
-        both at once).
+        both at once).  `ids`: its tokens' ids are wanted even if they come with an answer in one piece only.
         """
         if self._fields is None:
             return self._body, ()
         changes: dict[str, tuple[str, bytes]] = {}
-        name = _read(self._fields.get("model"))
-        if name is not None and model not in (None, name) and (not models or name in models):
-            changes["model"] = MODEL, msgspec.json.encode(model)
+        if (name := self.model_for(model, models)) != self._model:
+            changes["model"] = MODEL, msgspec.json.encode(name)
         if self._openai:
-            if (options := self._usage_asked()) is not None:
+            whole = ids and dialect.tells_token_ids_whole
+            if whole and self._streams:
+                changes["stream"] = WHOLE, b"false"
+                if "stream_options" in self._fields:
+                    changes["stream_options"] = WHOLE, b"null"
+            elif (options := self._usage_asked()) is not None:
                 changes["stream_options"] = USAGE, options
-            if dialect.tells_token_ids and "return_token_ids" not in self._fields:
+            if (dialect.tells_token_ids or whole) and "return_token_ids" not in self._fields:
                 changes["return_token_ids"] = TOKEN_IDS, b"true"
             if logprobs and not self._fields.keys() & {"logprobs", "top_logprobs", "tools"}:
                 top = str(logprobs).encode()
@@ -82,6 +89,15 @@ class Body:
         fields = self._fields | {key: msgspec.Raw(value) for key, (_, value) in changes.items()}
         return msgspec.json.encode(fields), tuple(dict.fromkeys(name for name, _ in changes.values()))
 
+    def model_for(self, model: str | None, models: tuple[str, ...]) -> str | None:
+        """The name of the model that one arm is asked for; None where the client names none."""
+        name = self._model
+        return model if name is not None and model is not None and (not models or name in models) else name
+
+    @property
+    def _model(self) -> str | None:
+        return None if self._fields is None else _read(self._fields.get("model"))
+
     def form(self) -> dict[str, bytes]:
         """What the request asks of its answer's form, in its own words: schemas and tools, not its prompt.
 
@@ -92,10 +108,14 @@ class Body:
         found = {name: bytes(self._fields[name]) for name in FORM if name in self._fields}
         return found if sum(map(len, found.values())) <= _FORM_BYTES else {}
 
+    @property
+    def _streams(self) -> bool:
+        return self._fields is not None and bytes(self._fields.get("stream", b"")).strip() == b"true"
+
     def _usage_asked(self) -> bytes | None:
         """`stream_options` with the usage asked for, or None where it is already, or no stream is."""
         assert self._fields is not None
-        if bytes(self._fields.get("stream", b"")).strip() != b"true":
+        if not self._streams:
             return None
         given = self._fields.get("stream_options")
         if given is None or bytes(given).strip() == b"null":

@@ -280,9 +280,10 @@ class Shadow:
                     self.observations.offer(_pack("late", told))
             rates = {}
             for name, comparison in self.comparisons.items():
-                if (why := comparison.unforced) is not None:
+                if (undone := comparison.undone) is not None:
+                    phase, why = undone
                     told = {"experiment": name, "epoch": comparison.phase.epoch, "why": why}
-                    self.observations.offer(_pack("unforced", told))
+                    self.observations.offer(_pack(f"un{phase}", told))
                 if (load := comparison.tick()) is not None:
                     said = {"experiment": name, "epoch": comparison.phase.epoch, **load.frame()}
                     self.observations.offer(_pack("load", said))

@@ -10,12 +10,14 @@ class Dialect:
 
     `probe_path`: a cheap GET that is 200 when the engine can serve.  `metrics_path`: its metrics as
     Prometheus text.  `takes_cache_salt`,
-    `tells_token_ids`: request fields it understands, which others would refuse.
+    `tells_token_ids`: request fields it understands, which others would refuse; `tells_token_ids_whole`: the
+    latter of answers in one piece only.
     """
 
     probe_path: str = "/health"
     metrics_path: str = "/metrics"
     takes_cache_salt: bool = False
+    tells_token_ids_whole: bool = False
     tells_token_ids: bool = False
 
 

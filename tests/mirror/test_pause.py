@@ -110,7 +110,7 @@ def test_an_answer_that_a_pause_gives_up_has_no_tokens_to_force() -> None:
         one = comparison(experiment(*arms), [])
         try:
             one.phase = Phase("forced", 1)
-            forcing = one._forcing
+            forcing = one._sequels.now
             assert forcing is not None
             await until(lambda: forcing.ready)
             one.take(copy("a"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.rewrite import LOGPROBS, MODEL, SALT, TOKEN_IDS, USAGE, Body
+from mirror.rewrite import LOGPROBS, MODEL, SALT, TOKEN_IDS, USAGE, WHOLE, Body
 from wire.dialect import Dialect, dialect
 
 CHAT = "/v1/chat/completions"
@@ -122,3 +122,18 @@ def test_logprobs_are_asked_for_where_wanted_unless_the_client_does_or_offers_to
     for fields in odd:
         assert asked(CHAT, **fields) == (fields, ())
     assert asked("/v1/messages", n=1) == ({"n": 1}, ())
+
+
+@pytest.mark.parametrize("options", [{}, {"stream_options": {"include_usage": True}}])
+def test_where_ids_come_with_answers_in_one_piece_only_none_is_streamed_once_they_are_wanted(
+    options: dict[str, Any],
+) -> None:
+    body = Body(CHAT, json.dumps({"model": "llama", "stream": True, **options}).encode())
+    sglang = dialect("sglang")
+    after, rewrites = body.for_arm(None, sglang, (), None, ids=True)
+    read = json.loads(after)
+    assert read["stream"] is False and read["return_token_ids"] is True
+    assert read.get("stream_options") is None and set(rewrites) == {WHOLE, TOKEN_IDS}
+    assert b"return_token_ids" not in body.for_arm(None, sglang, (), None)[0]
+    streamed, _ = body.for_arm(None, dialect("vllm"), (), None, ids=True)
+    assert json.loads(streamed)["stream"] is True  # it tells them in streams, too

@@ -2,4 +2,4 @@
 
 from wire.dialect import Dialect
 
-DIALECT = Dialect(probe_path="/ping", takes_cache_salt=True)
+DIALECT = Dialect(probe_path="/ping", takes_cache_salt=True, tells_token_ids_whole=True)
