@@ -11,7 +11,8 @@ class ExperimentSpec:
     smallest ratio that matters (0.03: less than about 3 % either way counts as equal). `window_s` is the
     shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
     seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side; else they take turns.
-    After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can.
+    After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can,
+    and `scored_pairs` whose tokens all arms score.
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
     after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
     the calibration compares the control with (empty: there is none). The SLOs are upper bounds in ms.
@@ -29,6 +30,7 @@ class ExperimentSpec:
     slo_tpot_ms: float | None = None
     mode: str = "live"
     forced_pairs: int = 0
+    scored_pairs: int = 0
     engines: tuple[str, ...] = ()
     traffic: str = ""
     twin: str = ""
