@@ -11,6 +11,7 @@ from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
 from analysis.report_lines import change, condition_lines
+from analysis.report_scored import scored_lines
 from analysis.report_page import render_html as render_html
 from analysis.store import LogReader
 
@@ -69,6 +70,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     books = ranking["books"]
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.extend(condition_lines(ranking))
+    lines.extend(scored_lines(ranking))
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
     lines.append(production_line(mode, ranking["production"].get("beside", {}).get("why", "")))
     return "\n".join(lines) + "\n"

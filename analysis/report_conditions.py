@@ -1,10 +1,11 @@
-"""How does the report show the conditions that the arms ran under?  Load, GPUs, the forced phase."""
+"""How does the report show the conditions that the arms ran under?  Load, GPUs, forced and scored tokens."""
 
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from analysis.report_lines import LATENCIES, change, marked_lines, throttling
+from analysis.report_scored import scored_section
 from analysis.report_table import number, table
 
 Json = Mapping[str, Any]
@@ -14,7 +15,7 @@ _GIB = 1 << 30
 def conditions(ranking: Json) -> str:
     """The sections of what is known, as HTML."""
     marked = "".join(f"<p class=note>{escape(line)}.</p>" for line in marked_lines(ranking))
-    return f"{_forced(ranking)}{_load(ranking)}{_hardware(ranking)}{marked}"
+    return f"{_forced(ranking)}{scored_section(ranking)}{_load(ranking)}{_hardware(ranking)}{marked}"
 
 
 def _load(ranking: Json) -> str:

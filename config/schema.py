@@ -205,7 +205,7 @@ class Experiment(Strict):
         description="After that, so many pairs in which all arms say how likely they find the control's"
         " tokens, where engines can (vLLM, SGLang): how far distributions are apart. Only with mode: live.",
     )
-    scored_rows: Annotated[Count, Field(ge=2, le=65_536)] = Field(
+    scored_rows: Annotated[Count, Field(ge=2, le=4096)] = Field(
         default=2048,
         description="No scoring needs more rows of logits than this, each as wide as the vocabulary: vLLM"
         " holds one for every token of prompt and answer, SGLang for those of the answer.",

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from analysis import modes
 from analysis.report_lines import condition_lines
+from analysis.report_scored import scored_lines
 from gateway.progress import progress
 
 METRICS = ("ttft", "itl", "tpot", "e2e")
@@ -40,7 +41,7 @@ Json = Mapping[str, Any]
 def ranking_table(ranking: Json, width: int = 80) -> Group:
     """The whole ranking for a terminal of `width` columns (80 or more)."""
     parts: list[RenderableType] = [heading(ranking), _verdicts(ranking, width), *_arm_lines(ranking)]
-    parts += [Text(line, "dim") for line in condition_lines(ranking)]
+    parts += [Text(line, "dim") for line in (*condition_lines(ranking), *scored_lines(ranking))]
     parts += _books(ranking)
     parts += _failed_checks(ranking)
     if summary := ranking.get("summary"):

@@ -1,4 +1,4 @@
-"""Under which conditions do the arms run, as Prometheus metrics?  Load, GPUs, the forced phase."""
+"""Under which conditions do the arms run, as Prometheus metrics?  Load, GPUs, forced and scored tokens."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -21,6 +21,7 @@ def arm_metrics(rankings: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
     yield from _load(rankings)
     yield from _gpus(rankings)
     yield from _forced(rankings)
+    yield from _scored(rankings)
 
 
 def _load(rankings: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
@@ -102,3 +103,29 @@ def _forced(rankings: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
                     if said.get(key) is not None:
                         ratio.add_metric([name, candidate, metric, bound], said[key])
     yield from (pairs, ratio, verdict)
+
+
+def _scored(rankings: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+    pairs = GaugeMetricFamily(
+        "shadowlane_scored_pairs",
+        "Pairs in which all arms scored the control's tokens.",
+        labels=["experiment"],
+    )
+    distance = GaugeMetricFamily(
+        "shadowlane_scored_distance",
+        "How far a candidate is from the control; of is value, floor, excess, or a bound of the excess.",
+        labels=["experiment", "candidate", "metric", "of"],
+    )
+    for ranking in rankings:
+        name, scored = ranking["experiment"], ranking.get("scored") or {}
+        if not scored:
+            continue
+        pairs.add_metric([name], scored["pairs"])
+        for candidate, metrics in scored["outputs"].items():
+            for metric, said in metrics.items():
+                excess = said.get("excess") or {}
+                ends = {"excess": excess.get("value"), **{end: excess.get(end) for end in ("lower", "upper")}}
+                for of, value in {"value": said["value"], "floor": said["floor"], **ends}.items():
+                    if value is not None:
+                        distance.add_metric([name, candidate, metric, of], value)
+    yield from (pairs, distance)

@@ -113,7 +113,9 @@ def test_what_of_a_replay_does_not_fit_together_is_told_with_its_place(
 
 
 def test_tokens_are_forced_side_by_side_only() -> None:
-    beside = told(config(candidate="http://spare:2", forced_pairs=200))
+    beside = told(config(candidate="http://spare:2", forced_pairs=200, scored_pairs=300, scored_rows=512))
     assert beside.analysis.experiments[0].forced_pairs == 200
-    turns = told(config(candidate="http://spare:2", forced_pairs=200, mode="switchback"))
-    assert turns.analysis.experiments[0].forced_pairs == 0
+    assert beside.analysis.experiments[0].scored_pairs == 300
+    assert beside.shadow.experiments[0].scored_rows == 512
+    turns = told(config(candidate="http://spare:2", forced_pairs=200, scored_pairs=300, mode="switchback"))
+    assert turns.analysis.experiments[0].forced_pairs == turns.analysis.experiments[0].scored_pairs == 0

@@ -184,9 +184,32 @@ def conditions() -> dict[str, Any]:
             "why": None,
             "candidates": {"fp8-kv": verdicts},
         },
+        "scored": scored(),
         "marked_pairs": {"warm_up": 17},
         "unused_pairs": 3,
     }
+
+
+def scored() -> dict[str, Any]:
+    """What a ranking says of tokens that all arms scored."""
+
+    def told(unit: str, value: float, floor: float, excess: float, radius: float) -> dict[str, Any]:
+        ends = {"value": excess, "lower": excess - radius, "upper": excess + radius}
+        return {"unit": unit, "value": value, "lower": None, "upper": None, "floor": floor, "excess": ends}
+
+    outputs = {
+        "kl_k3": told("nats", 0.0123, 0.0004, 0.0119, 0.0021),
+        "kl_top": told("nats", 0.0101, 0.0003, 0.0098, 0.0011),
+        "logprob_gap": told("ratio", 1.021, 1.001, 1.0198, 0.004),
+        "flips": told("share", 0.0131, 0.0021, 0.011, 0.002),
+        "flips_when_sure": {
+            **told("share", 0.0, 0.0, 0.0, 0.0),
+            "value": None,
+            "floor": None,
+            "excess": None,
+        },
+    }
+    return {"pairs": 300, "wanted_pairs": 300, "windows": 30, "why": None, "outputs": {"fp8-kv": outputs}}
 
 
 def launched(*states: str, hardware: str | None = None) -> dict[str, Any]:

@@ -181,6 +181,12 @@ def test_metrics_hold_load_gpus_and_the_forced_phase_and_no_sample_of_what_is_un
             assert [s.labels["gpu"] for s in families[f"shadowlane_arm_gpu_{name}"]] == ["GPU-7d1f"], name
         assert {s.labels["metric"] for s in families["shadowlane_forced_ratio"]} == {"itl", "tpot", "e2e"}
         assert [s.value for s in families["shadowlane_experiment_pairs_marked"]] == [17]
+        k3 = [s for s in families["shadowlane_scored_distance"] if s.labels["metric"] == "kl_k3"]
+        assert {s.labels["of"]: round(s.value, 4) for s in k3} == {
+            "value": 0.0123, "floor": 0.0004, "excess": 0.0119, "lower": 0.0098, "upper": 0.014,
+        }  # fmt: skip
+        assert "flips_when_sure" not in {s.labels["metric"] for s in families["shadowlane_scored_distance"]}
+        assert [s.value for s in families["shadowlane_scored_pairs"]] == [300]
 
     _served(talk, {**rankings.ranking(), **rankings.conditions()})
 

@@ -61,6 +61,7 @@ def test_load_gpus_and_the_forced_phase_are_shown_where_they_are_known(width: in
         for said in (
             "one production engine", "0.99", "0.50 times on average", "NVIDIA H100", "71 %", "63.1", "412",
             "20.50", "1755 / 1410", "power_cap 12 %", "79", "300 of 300 pairs", "warm up 17",
+            "every arm scores", "0.0123", "+0.0098 … +0.0140 beyond the floor", "0.0004",
         ):  # fmt: skip
             assert said in page, said
         row = "[...document.querySelectorAll('tr')].find((row) => row.innerText.includes('GPU-00aa'))"

@@ -6,6 +6,7 @@ import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { launchedPanel } from "./launched.js";
 import { METRICS, outputBadge, rankingTable } from "./ranking.js";
+import { scoredPanel } from "./scored.js";
 import { turnsOf, turnsPanel } from "./turns.js";
 
 const ARM_METRICS = [["ttft_ms", "TTFT"], ["itl_ms", "ITL"], ["tpot_ms", "TPOT"], ["e2e_ms", "E2E"]];
@@ -126,6 +127,6 @@ export function drawExperiment(section, spec, ranking, status) {
   show(slots.table, [ranking.phase, ranking.margin, ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control], () => rankingTable(ranking));
   if (ranking.phase === "calibration") show(slots.charts, "calibrating", () => h("p", { class: "note" }, "Charts over time start when calibration ends: until then nothing is compared with a candidate."));
   else drawCharts(section, slots.charts, ranking);
-  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.marked_pairs], () =>
-    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), arms(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
+  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.scored, ranking.marked_pairs], () =>
+    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), scoredPanel(ranking), arms(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
 }
