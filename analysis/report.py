@@ -11,8 +11,8 @@ from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
 from analysis.report_lines import change, condition_lines
-from analysis.report_scored import scored_lines
 from analysis.report_page import render_html as render_html
+from analysis.report_scored import scored_lines
 from analysis.store import LogReader
 
 METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
