@@ -5,7 +5,6 @@ vLLM: `choices[0].prompt_logprobs`, a map for each token of the prompt, by id.  
 """
 
 from collections.abc import Sequence
-from math import isfinite
 
 import msgspec
 
@@ -51,9 +50,7 @@ def scores_of(answer: bytes, tokens: Sequence[int]) -> tuple[TokenLogprob, ...] 
         found = _by_place(said.meta_info, tokens)
     else:
         return None
-    if len(found) != len(tokens) or not all(isfinite(one.logprob) for one in found):
-        return None
-    return tuple(found)
+    return tuple(found) if len(found) == len(tokens) else None
 
 
 def _by_id(rows: Sequence[dict[str, _Row] | None], tokens: Sequence[int]) -> list[TokenLogprob]:
