@@ -8,10 +8,13 @@ from typing import Any
 from mirror.spec import CONTROL
 
 SLICE_NS = 5_000_000_000
-_REMEMBERED_S = 60.0  # how far back the means go that the share is set by
 _FIRST_S = 20.0  # nothing is set before so much was seen
-_GAIN_PER_S = 0.015  # of the logarithm of what is missing: a conversation lasts, so what is set shows late
-_STILL = 0.01  # nearer than this is near enough
+_USUAL_S = 600.0  # how far back goes production's mean, in whose measure all else is taken
+_LATELY_S = 240.0  # and the two means whose difference keeps the share from swinging
+_REPAID_S = 150.0  # what the control owes is made up for at this pace
+_LEARNT_S = 1800.0  # and the share that leaves nothing owing is learnt at this one
+_MOST_OWED_S = 225.0  # of production's mean: conversations that begin together take long to be all there
+_MOST_AT_ONCE = 1.0  # of the share's logarithm
 _WIDEST = 4.0  # the share may become so many times what it began with, or one such part of it
 MOST_TIMES = 8.0  # so often is one conversation sent, at most
 
@@ -51,6 +54,18 @@ class Matching:
 
     The measure is the time-integral of the requests in flight, per engine: workers tell production's,
     cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once.
+
+    What is steered to 0 is `owed`, the difference of the two integrals, and not that of two means: so chance,
+    of which a few conversations have much, and what went wrong at first are made up for.  With P,
+    production's mean over ten minutes, and p and c, production's and the control's over four:
+
+        now = owed / (150 s P) + (p - c) / P, at most 1 either way
+        d learnt / dt = (owed / (150 s P), as bounded) / 1800 s
+        rate = the first one * exp(learnt + now)
+
+    The second term of `now` and the slow `learnt` keep it steady although what is set shows late, for a
+    conversation lasts minutes.  No mean is put into a logarithm: few requests' would lie too low, and the
+    control would be loaded too much.
     """
 
     def __init__(self, rate: float, *, auto: bool) -> None:
@@ -62,7 +77,9 @@ class Matching:
         self._since: tuple[int, dict[str, int]] | None = None
         self._doubled = False
         self._seen_s = 0.0
-        self._production = self._control = 0.0
+        self._usual = self._production = self._control = 0.0
+        self._owed = 0.0  # request-seconds
+        self._learnt = 0.0
 
     def production(self, worker: int, at_ns: int, busy_ns: int, engines: int) -> None:
         """How long one worker's requests were in flight until `at_ns`, together; `engines` share them."""
@@ -104,14 +121,24 @@ class Matching:
         self._heard.clear()
 
     def _set(self, span_s: float, production: float, control: float) -> None:
-        new = min(1.0, span_s / min(_REMEMBERED_S, self._seen_s + span_s))
+        def over(memory_s: float) -> float:
+            return min(1.0, span_s / min(memory_s, self._seen_s + span_s))
+
+        self._usual += over(_USUAL_S) * (production - self._usual)
+        self._production += over(_LATELY_S) * (production - self._production)
+        self._control += over(_LATELY_S) * (control - self._control)
         self._seen_s += span_s
-        self._production += new * (production - self._production)
-        self._control += new * (control - self._control)
-        if not self._auto or self._seen_s < _FIRST_S or not self._production or not self._control:
+        self._owed = _within(_MOST_OWED_S * self._usual, self._owed + (production - control) * span_s)
+        if not self._auto or self._seen_s < _FIRST_S or not self._usual:
             return
-        missing = log(self._production / self._control)
-        if abs(missing) > _STILL:
-            step = _GAIN_PER_S * span_s * max(-1.0, min(1.0, missing))
-            low, high = self._first / _WIDEST, min(MOST_TIMES, self._first * _WIDEST)
-            self.rate = max(low, min(high, self.rate * exp(step)))
+        owed = self._owed / (_REPAID_S * self._usual)
+        now = _within(_MOST_AT_ONCE, owed + (self._production - self._control) / self._usual)
+        learnt = self._learnt + _within(_MOST_AT_ONCE, owed) * span_s / _LEARNT_S
+        self._learnt = _within(log(_WIDEST), learnt)
+        low, high = self._first / _WIDEST, min(MOST_TIMES, self._first * _WIDEST)
+        self.rate = max(low, min(high, self._first * exp(self._learnt + now)))
+
+
+def _within(most: float, value: float) -> float:
+    """The value, or what is nearest to it of -most to most."""
+    return max(-most, min(most, value))

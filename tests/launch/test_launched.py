@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from config.load import load
-from config.schema import Config
+from config.schema import Arm, Config
 from gateway.compose import Told, compose
 from gateway.launch.composed import mark
 from gateway.launch.launched import Launched
@@ -32,7 +32,7 @@ def composed(config: Config, launched: Launched) -> Told:
 def told(config: Config, kinds: dict[str, str | None] | None = None, **states: str) -> bytes:
     """How the launched engines fare; all are vllm, or of `kinds`, where None does not tell."""
     one = config.experiments[0]
-    arms = {name: arm for name, _place, arm in one.arms}
+    arms: dict[str, Arm] = {name: arm for name, _place, arm in one.arms}
     engines = tuple(
         EngineTold(
             "t", name, mark(arm), arm.engine, states.get(name, "ready"), kind=(kinds or {}).get(name, "vllm")
@@ -56,9 +56,9 @@ def lacking(launched: Launched, told: Told, *, settled: bool = True) -> Any:
 
 def test_a_second_control_that_is_given_up_is_never_ready_and_no_candidate_stands_in_for_it() -> None:
     launched, now = Launched(), config("a", twin=True)
-    launched.told(told(now, **{"control-twin": "failed"}), now)
+    launched.told(told(now, {}, **{"control-twin": "failed"}), now)
     assert lacking(launched, composed(now, launched)) == ["control-twin"]
-    launched.told(told(now, **{"control-twin": "ready", "c0": "failed"}), now)
+    launched.told(told(now, {}, **{"control-twin": "ready", "c0": "failed"}), now)
     assert lacking(launched, composed(now, launched)) == ["c0"]  # there is none beside it to go on with
     launched.told(told(now), now)
     assert lacking(launched, composed(now, launched)) == []

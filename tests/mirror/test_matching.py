@@ -40,6 +40,20 @@ def test_auto_comes_to_within_five_per_cent_of_productions_load(
     assert matching.rate > 1.0 or per_rate > 11.0  # more than every conversation once, where that is needed
 
 
+def test_a_control_that_had_nothing_for_an_hour_is_not_made_to_have_it_all_afterwards() -> None:
+    matching = Matching(0.25, auto=True)
+    busy = arm = control = 0.0
+    afterwards = []
+    for second in range(1, 6_000):
+        control += ((40.0 * matching.rate if second > 3_600 else 0.0) - control) / 60.0
+        busy, arm = busy + 10.0, arm + control
+        matching.production(0, second * S, int(busy * S), 1)
+        matching.look(second * S, {"control": int(arm * S)})
+        afterwards.append(control)
+    late = afterwards[4_200:4_800]  # from ten minutes on
+    assert abs(sum(late) / len(late) / 10.0 - 1.0) < 0.1
+
+
 def test_a_rate_that_was_written_is_never_changed() -> None:
     matching = Matching(0.1, auto=False)
     run(matching, 200, per_rate=10.0, production=11.0)

@@ -80,7 +80,7 @@ def test_while_it_is_not_ready_copies_wait_in_the_calibration_and_not_after_it(t
             async with shadow(tmp_path, one, "calibration", readiness=readiness) as stage:
                 _, lane = await stage.worker()
                 lane.write(copy_frame("1", 1))
-                await until(lambda: stage.analysis.of("books") and stage.books["admitted"] == 1)
+                await until(lambda: bool(stage.analysis.of("books")) and stage.books["admitted"] == 1)
                 assert stage.books["dropped"] == {"arm_not_ready": 1}
                 stage.analysis.tell(phase_frame("fp8-kv", "live"))
                 await until(lambda: stage.serving.comparisons["fp8-kv"].phase.name == "live")
