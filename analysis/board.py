@@ -108,6 +108,8 @@ class Board:
             for course in ended:
                 course.close()
             notices = {c.spec.name: c.load(anew=c.spec.name in anew) for c in now.values() if not c.loaded}
+            for course in courses:
+                now[course.spec.name].texts.resize(course.texts.limit_bytes)
             self._courses = now
             return notices
 
@@ -281,6 +283,7 @@ class Board:
             troubles["log_records_waiting"] += state["waiting"]
             troubles["log_records_lost"] += state["lost"]
             troubles["log_full"] += state["not_taken"]
+        troubles["texts_lost"] = sum(course.texts.lost for course in self._courses.values())
         return {
             "version": self.version,
             "ready": {"ready": not reasons, "reasons": reasons},

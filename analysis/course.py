@@ -22,6 +22,7 @@ from analysis.replay import replay
 from analysis.retention import prune
 from analysis.spec import ExperimentSpec, Retention
 from analysis.store import NAME, Header, LogError, LogReader, LogWriter, Opened, open_log, put_aside
+from analysis.texts import Texts
 
 _REBOOT_GAP_NS = 1_000_000_000
 _KEEP = Retention()
@@ -40,6 +41,7 @@ class Course:
     """One experiment from its log on: `load` first, then pairs and books as they come.
 
     When the log is as long as `keep` lets it be, nothing more is taken: what is judged is what the log says.
+    Of what arms said the last `text_bytes` are kept word for word.
     `measured` is `analysis.measure.measure`; it is an argument so that the order of things can be tested.
     """
 
@@ -52,6 +54,7 @@ class Course:
         now_ns: Callable[[], int] = time.monotonic_ns,
         keep: Retention = _KEEP,
         now_s: Callable[[], float] = _wall_s,
+        text_bytes: int = 0,
     ) -> None:
         self.spec = spec
         self.version = 0  # grows with every record: a ranking made at the same version is the same ranking
@@ -61,6 +64,7 @@ class Course:
         self._now_ns = now_ns
         self._keep = keep
         self._now_s = now_s
+        self.texts = Texts(state_dir / spec.name, text_bytes)
         self._not_taken = 0
         self._shift_ns = 0
         self._trial = Trial(spec)
@@ -124,6 +128,7 @@ class Course:
         notices += self._prune()
         self._log = LogWriter(self._path, Header(epoch, self.spec))
         self._log.open(keep_bytes)
+        self.texts.begin(anew=not keep_bytes)
         self.loaded = True
         self.version += 1
         return tuple(notices)
@@ -175,6 +180,7 @@ class Course:
         calibrated = self._trial.calibration is not None
         self._trial.add(record)
         self._append("pair", record)
+        self.texts.keep(frame)
         if not calibrated and (calibration := self._trial.calibration) is not None:
             self._append("calibrated", calibration)
         self.version += 1

@@ -6,14 +6,16 @@ from typing import Any
 
 from analysis.index import By, Found
 from analysis.measure import LATENCIES, AnswerMeasure, PairRecord
+from analysis.pair_text import beside
 from analysis.report_lines import change, columns
 from analysis.strip import drawn, gaps_of
+from analysis.texts import Said
 
 _RULER = 48  # characters of the line that shows where two answers part
 
 
-def render_pair(record: PairRecord) -> str:
-    """One pair as plain text."""
+def render_pair(record: PairRecord, texts: Said | None = None) -> str:
+    """One pair as plain text; with `texts` it says what its arms said where they part."""
     shown = [*record.answers, *([] if record.production is None else [record.production])]
     phase = record.phase if record.mark is None else f"{record.phase}, {record.mark}: not judged"
     lines = [
@@ -21,7 +23,7 @@ def render_pair(record: PairRecord) -> str:
         "",
         *columns([_HEAD, *(_row(answer) for answer in shown)]),
         "",
-        *_partings(record),
+        *_partings(record, texts or {}),
         *_strips(shown),
     ]
     return "\n".join(lines) + "\n"
@@ -45,7 +47,8 @@ def _name(answer: AnswerMeasure) -> str:
     return answer.arm if answer.twin == 0 else f"{answer.arm}, again"
 
 
-def _partings(record: PairRecord) -> Iterator[str]:
+def _partings(record: PairRecord, texts: Said) -> Iterator[str]:
+    calibrates = record.phase == "calibration"
     for arm, choices in record.partings.items():
         for number, (at, ours, theirs) in enumerate(choices):
             which = f", choice {number}" if len(choices) > 1 else ""
@@ -57,6 +60,10 @@ def _partings(record: PairRecord) -> Iterator[str]:
                 f"{name}{which}: the first difference is at character {at}"
                 f" (control {ours} long, {name} {theirs})"
             )
+            said, other = texts.get(("control", 0), ()), texts.get((arm, int(calibrates)), ())
+            if number < min(len(said), len(other)):
+                yield from beside(at, ("control", said[number]), (name, other[number]))
+                continue
             longest = max(ours, theirs)
             for who, length in (("control", ours), (name, theirs)):
                 yield f"  {_ruler(at, length, longest)} {who}"
@@ -101,8 +108,8 @@ def render_list(found: Sequence[Found], by: By) -> str:
     return "\n".join([f"by {what}, the largest first", "", *columns(rows)]) + "\n"
 
 
-def shown(record: PairRecord) -> dict[str, Any]:
-    """One pair, JSON-able: every value by its name, strips as gaps in ms."""
+def shown(record: PairRecord, texts: Said | None = None) -> dict[str, Any]:
+    """One pair, JSON-able: every value by its name, strips as gaps in ms, texts where they were kept."""
     answers = [*record.answers, *([] if record.production is None else [record.production])]
     return {
         "id": record.id,
@@ -119,6 +126,7 @@ def shown(record: PairRecord) -> dict[str, Any]:
             {
                 **{name: getattr(answer, name) for name in answer.__struct_fields__ if name != "strip"},
                 "gaps_ms": [round(gap, 3) for gap in gaps_of(answer.strip)],
+                "texts": None if texts is None else texts.get((answer.arm, answer.twin)),
             }
             for answer in answers
         ],

@@ -81,7 +81,10 @@ async def _renew(board: Board, changes: Changes) -> None:
 
 def _courses(spec: AnalysisSpec) -> list[Course]:
     folder = Path(spec.state_dir)
-    return [Course(experiment, folder, keep=spec.retention) for experiment in spec.experiments]
+    return [
+        Course(one, folder, keep=spec.retention, text_bytes=spec.text_bytes.get(one.name, 0))
+        for one in spec.experiments
+    ]
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,6 +1,6 @@
 """What the analysis is told: plain values, built from the config by `gateway.compose`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,8 @@ class AnalysisSpec:
     It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
     `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
-    put aside although the settings known here are the same.
+    put aside although the settings known here are the same.  `text_bytes`: so much of what arms said
+    is kept word for word, by experiment; of others nothing.
     """
 
     admin_host: str
@@ -63,3 +64,4 @@ class AnalysisSpec:
     version: str
     anew: tuple[str, ...] = ()
     retention: Retention = Retention()
+    text_bytes: dict[str, int] = field(default_factory=dict)

@@ -222,6 +222,11 @@ class Experiment(Strict):
         description="Ask every arm for the logprobs of its tokens, and of so many likeliest ones, so that"
         " distributions are compared; it costs all arms alike.",
     )
+    text_bytes: Bytes | None = Field(
+        default=None,
+        description="Keep the text of the last answers, so much of it, beside the experiment's log, for"
+        " `shadowlane diff`; left out, no text is kept, and what was is deleted.",
+    )
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."
     )

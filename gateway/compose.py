@@ -124,6 +124,7 @@ def compose(
         experiments=tuple(_compared(config, experiment) for experiment in config.experiments),
         version=version,
         retention=Retention(config.logs.log_bytes, config.logs.old_bytes, config.logs.old_days),
+        text_bytes={one.name: one.text_bytes for one in config.experiments if one.text_bytes},
     )
     return Told(
         workers,

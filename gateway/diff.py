@@ -9,6 +9,7 @@ from analysis.index import By, Index
 from analysis.pair_view import render_list, render_pair, shown
 from analysis.report import to_json
 from analysis.store import LogError
+from analysis.texts import texts_in
 from gateway.report import UnreadableError, find
 
 
@@ -29,7 +30,8 @@ def diff(
     """
     stream = sys.stdout if out is None else out
     try:
-        index = Index(find(log, state_dir))
+        path = find(log, state_dir)
+        index = Index(path)
         try:
             index.catch_up()
             if pair is not None:
@@ -37,7 +39,11 @@ def diff(
                 if record is None:
                     listed = f"`shadowlane diff {log}` lists some"
                     raise UnreadableError(f"{log} has no pair {pair!r}: {listed}")
-                stream.write(to_json(shown(record)).decode() + "\n" if as_json else render_pair(record))
+                texts = texts_in(path.parent, pair)
+                told = (
+                    to_json(shown(record, texts)).decode() + "\n" if as_json else render_pair(record, texts)
+                )
+                stream.write(told)
                 return 0
             if candidate is not None and candidate not in index.spec.candidates:
                 there = ", ".join(index.spec.candidates)
@@ -45,7 +51,7 @@ def diff(
             found = index.most(by, limit, candidate)
         finally:
             index.close()
-    except LogError as error:
+    except (LogError, OSError) as error:
         raise UnreadableError(str(error)) from error
     listed = to_json([asdict(one) for one in found]).decode() + "\n"
     stream.write(listed if as_json else render_list(found, by))

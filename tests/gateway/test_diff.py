@@ -7,6 +7,7 @@ import pytest
 
 from analysis.measure import measure
 from analysis.store import NAME, Header, LogWriter
+from analysis.texts import Texts
 from gateway.cli import main
 from tests.analysis.fleet import answer_frame, pair_frame
 from tests.analysis.trials import SPEC
@@ -50,6 +51,20 @@ def test_one_pair_is_shown_arm_by_arm(state: Path, capsys: pytest.CaptureFixture
     assert "sesame" not in said
     assert diff(state, "p2", "--json") == 0
     assert json.loads(capsys.readouterr().out)["partings"]["quick"][0]["at"] == 12
+
+
+def test_where_texts_were_kept_they_are_shown_word_under_word(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = [answer_frame("control", 0, 200, 20, WORDS), answer_frame("quick", 0, 100, 10, ["the ", "end"])]
+    Texts(state / "kv", 1 << 20).keep(pair_frame(said, id="p1"))
+    assert diff(state, "p1") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "  control  the sesame opens it" in lines and "  quick    the end" in lines
+    assert diff(state, "p1", "--json") == 0
+    answers = json.loads(capsys.readouterr().out)["answers"]
+    assert [answer["texts"] for answer in answers] == [["the sesame opens it"], ["the end"]]
+    assert diff(state, "p2") == 0 and "sesame" not in capsys.readouterr().out  # its text is not kept
 
 
 @pytest.mark.parametrize(
