@@ -4,6 +4,7 @@ Of each arm every column has a row for every pair; where the arm has no answer, 
 there is nothing: NaN, None or False.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import log
 from operator import attrgetter
@@ -35,7 +36,7 @@ _instants = attrgetter("sent_ns", "end_ns")
 class _Answers:
     """What is taken from the answers of one arm, before it becomes columns: values only, no objects."""
 
-    __slots__ = ("faults", "instants", "more_reasons", "numbers", "reasons", "rows")
+    __slots__ = ("faults", "instants", "more_reasons", "numbers", "reasons", "rows", "sources")
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -43,6 +44,7 @@ class _Answers:
         self.instants: list[int] = []
         self.faults: dict[int, str] = {}
         self.reasons: list[str | None] = []
+        self.sources: list[str | None] = []
         self.more_reasons: dict[int, tuple[str | None, ...]] = {}
 
     def add(self, row: int, answer: AnswerMeasure) -> None:
@@ -50,6 +52,7 @@ class _Answers:
         self.numbers.extend(_numbers(answer))
         self.instants.extend(_instants(answer))
         self.reasons.append(answer.finish_reason)
+        self.sources.append(answer.token_source)
         if answer.fault is not None:
             self.faults[row] = answer.fault
         if answer.more_reasons:
@@ -107,6 +110,14 @@ class Side:
     def reasons(self) -> dict[int, str | None]:
         """Why each answer, or its first choice, ended, by the number of its pair."""
         return dict(zip(self._taken.rows, self._taken.reasons, strict=True))
+
+    @property
+    def sources(self) -> Counter[str]:
+        """Where the token counts of answers that did not fail are from, and of how many; "none": nowhere."""
+        if not self._taken.faults:
+            return Counter(source or "none" for source in self._taken.sources)
+        both = zip(self._taken.rows, self._taken.sources, strict=True)
+        return Counter(source or "none" for row, source in both if row not in self._taken.faults)
 
 
 class Gathering:

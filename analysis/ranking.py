@@ -12,6 +12,7 @@ from analysis.bursts import Bursts
 from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
 from analysis.columns import Columns, Gathering
+from analysis.cost.prices import Prices
 from analysis.diff_figures import DiffFigures
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
@@ -23,13 +24,14 @@ from analysis.outputs import floor_shown, outputs_shown
 from analysis.phases import Between, Phases
 from analysis.quality import Quality
 from analysis.rates import Rates
+from analysis.resources import Resources
 from analysis.series import series
 from analysis.several import beaten, discoveries
 from analysis.spec import ExperimentSpec
 from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
 from analysis.stats.windows import Windows
 from analysis.verdict import Label, interval, judge, log_margin
-from analysis.why.engines import Reading, read_engine
+from analysis.why.engines import read_engine
 
 Phase = Literal["calibration", "live"] | Between
 
@@ -43,8 +45,8 @@ class Trial:
 
     The phase changes from calibration to live inside `add` (or by `calibrate`), judged by the records' own
     instants. Calibration records that come after that, and live ones before, are counted and not used.
-    `watch` is told each pair that is judged and the number of its window, `watch_gpus` each reading of GPUs,
-    `watch_engines` each of engines' metrics.
+    `watch` is told each pair that is judged and the number of its window.  `prices`, what arms cost an hour,
+    may change at any time.
     """
 
     def __init__(
@@ -53,14 +55,13 @@ class Trial:
         epoch: int = 0,
         *,
         watch: Callable[[PairRecord, int], None] | None = None,
-        watch_gpus: Callable[[Mapping[str, Any]], None] | None = None,
-        watch_engines: Callable[[Reading], None] | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.spec = spec
         self.epoch = epoch
+        self.prices = prices
+        self.resources = Resources(spec)
         self._watch = watch
-        self._watch_gpus = watch_gpus
-        self._watch_engines = watch_engines
         # Every look at every candidate counts, so each gets its share of the chance to be wrong.
         self._alpha = spec.alpha / max(1, len(spec.candidates))
         self._margin = log_margin(spec.margin)
@@ -170,6 +171,7 @@ class Trial:
             self._bursts[name].add(columns)
         at_block_ns = self._blocks_ns + columns.blocks * windows.window_ns
         at_ns = np.where(columns.in_turn, at_block_ns, columns.at_ns)
+        self.resources.add(columns, at_ns // windows.window_ns)
         for horizons in self._horizons.values():
             horizons.add(columns, at_ns // windows.window_ns)
         values = series(columns, self.spec.candidates)
@@ -228,14 +230,11 @@ class Trial:
     def gpus(self, body: Mapping[str, Any]) -> None:
         """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
         self._hardware.add(body)
-        if self._watch_gpus is not None:
-            self._watch_gpus(body)
+        self.resources.gpus(body)
 
     def engine(self, body: Mapping[str, Any]) -> None:
         """Takes what an arm's engine counts. ValueError, KeyError, TypeError, AttributeError: it is none."""
-        reading = read_engine(body)
-        if self._watch_engines is not None:
-            self._watch_engines(reading)
+        self.resources.engine(read_engine(body))
 
     def late(self, body: Mapping[str, Any]) -> None:
         """Takes how late the shadow process was; KeyError, TypeError or ValueError when it is not that."""
@@ -273,8 +272,8 @@ class Trial:
         candidates.sort(key=candidate_order)
         ranked = [{"name": c["name"], "rank": rank, **c} for rank, c in enumerate(candidates, start=1)]
         calibration, calibrating = self._calibration, self._calibrating
-        between: Mapping[str, Any] = {} if self._between is None else self._between.show()
         admitted, paired, dropped = self._books
+        between: Mapping[str, Any] = {} if self._between is None else self._between.show()
         return {
             "experiment": self.spec.name,
             "fleet": self.spec.fleet,
@@ -304,6 +303,7 @@ class Trial:
             "checks": [check.show(self.spec.mode) for check in every_check["all"]],
             "load": self._loads.show(),
             "hardware": self._hardware.show(),
+            **self.resources.show(self._windows, self.prices),
             "dispatch": self._lag.show(),
             "production": {
                 "observed_only": True,  # nothing is judged by it

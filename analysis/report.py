@@ -6,26 +6,30 @@ from typing import Any
 
 import msgspec
 
+from analysis.cost.presets import Slo
+from analysis.cost.prices import Prices
 from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
 from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
+from analysis.report_running import running_lines
 from analysis.report_scored import scored_lines
 from analysis.store import LogReader
 
 METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 
 
-def report(log_path: str | Path) -> dict[str, Any]:
+def report(log_path: str | Path, prices: Prices | None = None, slo: Slo | None = None) -> dict[str, Any]:
     """The ranking of a log: the same records through the same code as live, so the same ranking.
 
-    An unfinished record at the log's end is left out. Raises LogError, in one line, when the log cannot be
-    used.
+    `prices` are what arms cost an hour; `slo` stands in place of the experiment's own.  An unfinished record
+    at the log's end is left out.  Raises LogError, in one line, when the log cannot be used.
     """
     past = LogReader(Path(log_path))
-    trial = Trial(past.header.spec, past.header.epoch)
+    spec = past.header.spec if slo is None else slo.in_place_of(past.header.spec)
+    trial = Trial(spec, past.header.epoch, prices=prices)
     try:
         replay(past, trial)
     finally:
@@ -71,6 +75,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.extend(condition_lines(ranking))
     lines.extend(scored_lines(ranking))
+    lines.extend(running_lines(ranking))
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")
     lines.append(production_line(mode, ranking["production"].get("beside", {}).get("why", "")))
     return "\n".join(lines) + "\n"

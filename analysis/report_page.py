@@ -10,6 +10,7 @@ from analysis.modes import AGAINST, LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
+from analysis.report_running import running
 from analysis.report_table import number, table
 
 METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
@@ -41,6 +42,7 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         _checks(ranking),
         _latencies(ranking),
         conditions(ranking),
+        running(ranking),
         _books(ranking),
         _method(ranking),
         _again(ranking),

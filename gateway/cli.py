@@ -147,17 +147,26 @@ def _config_file(given: argparse.Namespace) -> Path | None:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from gateway.report import UnreadableError, report
+    from gateway.report import UnreadableError, WrongError, report
 
     try:
-        return report(given.log, state_dir=_state_dir(given), html=given.html, as_json=given.json)
+        return report(
+            given.log,
+            state_dir=_state_dir(given),
+            html=given.html,
+            as_json=given.json,
+            prices=given.prices,
+            slo=given.slo,
+        )
     except UnreadableError as error:
         return _say(f"shadowlane report: {error}", _FAILED)
+    except WrongError as error:
+        return _say(f"shadowlane report: {error}", _WRONG)
 
 
 def _rank(given: argparse.Namespace) -> int:
-    from gateway.rank import Asked, WrongError, rank
-    from gateway.report import UnreadableError
+    from gateway.rank import Asked, rank
+    from gateway.report import UnreadableError, WrongError
 
     asked = Asked(
         given.log,

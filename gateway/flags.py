@@ -43,6 +43,7 @@ Say what an experiment has found so far, from its log alone: the same log gives 
 
   shadowlane report fp8-kv --html fp8-kv.html
   shadowlane report shadowlane-state/fp8-kv/log.msgpack --json
+  shadowlane report fp8-kv --prices prices.yaml --slo ttft=450,tpot=40    (what a token costs at the SLO)
 """
 _RANK = """\
 Say which candidate should run, if any: gates first (a fair comparison, errors, outputs, golden requests,
@@ -52,6 +53,7 @@ windows.
   shadowlane rank fp8-kv --weight ttft=1 --weight tpot=2 --html decision.html
   shadowlane rank fp8-kv --fail-if 'ttft_p99>+5%' --fail-if 'errors>1%' --markdown >> "$GITHUB_STEP_SUMMARY"
   shadowlane rank fp8-kv --prices prices.yaml --slo ttft=450,tpot=40      (what a token costs at the SLO)
+  shadowlane rank fp8-kv --prices prices.yaml --weight cost=2 --weight tpot=1   (and lets it decide)
 
 A condition is a measure, < or >, and a bound; CANDIDATE: before it means one candidate alone.  Of a latency
 (ttft, itl, tpot, e2e: the geometric mean; ttft_p99: a percentile) the change against the control, +5%, or
@@ -219,6 +221,7 @@ def _report(command: argparse.ArgumentParser) -> None:
     add("log", metavar="LOG_OR_EXPERIMENT", help="a log file, its folder, or an experiment's name")
     add("--html", metavar="OUT", help="write one self-contained page")
     add("--json", action="store_true", help="print the ranking as JSON")
+    _priced(command)
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
 
 
@@ -228,15 +231,14 @@ def _rank(command: argparse.ArgumentParser) -> None:
     add("--fail-if", metavar="CONDITION", action="append", default=[], help="exit with 3 where it is met")
     add(
         "--weight",
-        metavar="LATENCY=W",
+        metavar="MEASURE=W",
         action="append",
         default=[],
-        help="what counts how much (ttft=1 tpot=1)",
+        help="what counts how much: ttft, itl, tpot, e2e, cost, energy (ttft=1 tpot=1)",
     )
     add("--accept-outputs", action="store_true", help="its answers may differ from the control's")
     add("--unknown-passes", action="store_true", help="exit with 0, not 4, where a condition is unknown")
-    add("--prices", metavar="FILE", help="what GPUs or arms cost an hour, so that tokens have a price")
-    add("--slo", metavar="SLO", help="judge by ttft=MS,tpot=MS, or a limit of MLPerf's, such as llama2-70b")
+    _priced(command)
     forms = command.add_mutually_exclusive_group()
     forms.add_argument("--json", dest="form", action="store_const", const="json", help="print JSON")
     forms.add_argument(
@@ -245,6 +247,12 @@ def _rank(command: argparse.ArgumentParser) -> None:
     command.set_defaults(form="text")
     add("--html", metavar="OUT", help="write one self-contained page")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
+
+
+def _priced(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--prices", metavar="FILE", help="what GPUs or arms cost an hour, so that tokens have a price")
+    add("--slo", metavar="SLO", help="judge by ttft=MS,tpot=MS, or a limit of MLPerf's, such as llama2-70b")
 
 
 def _diff(command: argparse.ArgumentParser) -> None:

@@ -2,39 +2,29 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from analysis.arm_figures import has_slo
-from analysis.cost.energy import GpuReadings
-from analysis.cost.figures import Recorded
 from analysis.cost.presets import parse_slo
-from analysis.cost.prices import ArmPrice, Prices
-from analysis.cost.tally import Tally
 from analysis.decision.conditions import ConditionError, parse
-from analysis.decision.decide import Wishes, decide, parse_weight
+from analysis.decision.decide import Wishes, decide
 from analysis.decision.evidence import Evidence
 from analysis.decision.gates import Bars
 from analysis.decision.markdown import render_markdown
+from analysis.decision.measures import WeightError, parse_weight
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
-from analysis.measure import PairRecord
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report import to_json
 from analysis.store import LogError, LogReader
-from analysis.why.signals import Telemetry
-from config.prices import load_prices
-from gateway.report import UnreadableError, find
+from gateway.prices import priced
+from gateway.report import UnreadableError, WrongError, find
 
 HOLDS: Final = 0
 MET: Final = 3
 UNKNOWN: Final = 4
-
-
-class WrongError(ValueError):
-    """A flag says what cannot be; the one-line text says what would do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,45 +77,21 @@ def _decided(asked: Asked) -> dict[str, Any]:
         conditions = tuple(parse(text) for text in asked.fail_if)
         weights = dict(parse_weight(text) for text in asked.weights)
         slo = None if asked.slo is None else parse_slo(asked.slo)
-        prices = None if asked.prices is None else _prices(Path(asked.prices))
+        prices = None if asked.prices is None else priced(Path(asked.prices))
     except ValueError as error:
         raise WrongError(str(error)) from error
     wishes = Wishes(weights, Bars(outputs=not asked.accept_outputs), conditions)
     try:
         past = LogReader(find(asked.log, asked.state_dir))
         try:
-            spec = past.header.spec
-            if slo is not None:
-                spec = replace(spec, slo_ttft_ms=slo.ttft_ms, slo_tpot_ms=slo.tpot_ms)
+            spec = past.header.spec if slo is None else slo.in_place_of(past.header.spec)
             evidence = Evidence(spec, {one.tail for one in conditions if one.tail is not None})
-            tally, gpus, telemetry = Tally(spec), GpuReadings(), Telemetry()
-
-            def watch(record: PairRecord, window: int) -> None:
-                evidence.add(record, window)
-                tally.add(record, window)
-
-            def watch_gpus(frame: Mapping[str, Any]) -> None:
-                gpus.add(frame)
-                telemetry.gpus(frame)
-
-            trial = Trial(
-                spec, past.header.epoch, watch=watch, watch_gpus=watch_gpus, watch_engines=telemetry.engine
-            )
+            trial = Trial(spec, past.header.epoch, watch=evidence.add, prices=prices)
             replay(past, trial)
         finally:
             past.close()
-        windows = trial.windows if spec.mode == "live" else None
-        window_ns = None if windows is None else windows.window_ns
-        recorded = Recorded(tally, gpus, prices, window_ns, has_slo(spec), spec.alpha)
-        return decide(trial, evidence, wishes, recorded, telemetry)
+        return decide(trial, evidence, wishes)
     except LogError as error:
         raise UnreadableError(str(error)) from error
-    except ConditionError as error:
+    except (ConditionError, WeightError) as error:
         raise WrongError(str(error)) from error
-
-
-def _prices(path: Path) -> Prices:
-    """ConfigError names the file, the key and the remedy."""
-    read = load_prices(path)
-    arms = {arm.name: ArmPrice(arm.per_hour, arm.gpus) for arm in read.arms}
-    return Prices(str(path), read.currency, read.gpus, arms)

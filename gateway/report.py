@@ -4,25 +4,44 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from analysis.cost.presets import parse_slo
 from analysis.report import render_html, render_text, to_json
 from analysis.report import report as replayed
 from analysis.store import NAME, LogError
+from gateway.prices import priced
 
 
 class UnreadableError(Exception):
     """There is no such log, or it cannot be used; the text says what to do."""
 
 
+class WrongError(ValueError):
+    """A flag says what cannot be; the one-line text says what would do."""
+
+
 def report(
-    log: str, *, state_dir: Path, html: str | None = None, as_json: bool = False, out: TextIO | None = None
+    log: str,
+    *,
+    state_dir: Path,
+    html: str | None = None,
+    as_json: bool = False,
+    prices: str | None = None,
+    slo: str | None = None,
+    out: TextIO | None = None,
 ) -> int:
     """Report on `log`: a log file, its folder, or the name of an experiment under `state_dir`.
 
-    Prints text or, `as_json`, the ranking; `html` also writes a page.  Gives the exit status.
+    Prints text or, `as_json`, the ranking; `html` also writes a page.  `prices` is a price file, `slo` bounds
+    in place of the experiment's.  Gives the exit status; WrongError for one of these.
     """
     stream = sys.stdout if out is None else out
     try:
-        ranking = replayed(find(log, state_dir))
+        bounds = None if slo is None else parse_slo(slo)
+        costs = None if prices is None else priced(Path(prices))
+    except ValueError as error:
+        raise WrongError(str(error)) from error
+    try:
+        ranking = replayed(find(log, state_dir), costs, bounds)
     except LogError as error:
         raise UnreadableError(str(error)) from error
     stream.write(to_json(ranking).decode() if as_json else render_text(ranking).rstrip("\n"))

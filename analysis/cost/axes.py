@@ -1,14 +1,14 @@
 """Which arm is the cheaper in the same window?  Cost and energy as log ratios to the control's."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from analysis.cost.energy import Floats
+from analysis.columns import logs
 from analysis.cost.figures import Recorded
-from analysis.cost.tally import Slice
+from analysis.cost.slices import Floats, Ints, Slices
 from analysis.verdict import interval, ratio
 
 
@@ -31,60 +31,62 @@ class Axis:
         return {"name": self.name, "candidates": found, "withheld": self.withheld}
 
 
-def axes(recorded: Recorded, candidates: Sequence[str], numbers: Sequence[int]) -> list[Axis]:
+def axes(recorded: Recorded, candidates: Sequence[str], numbers: Ints) -> list[Axis]:
     """Cost and energy for each request that was answered within the SLO (where there is none, without a
     fault), in the windows of these numbers.
 
     By request, not by token: all arms get the same requests, and a candidate that answers at greater length
     is not the cheaper for it.  An axis is one for all arms or for none.
     """
-    return [_cost(recorded, candidates, numbers), _energy(recorded, candidates, numbers)]
+    slices = {arm: recorded.tally.of(arm) for arm in ("control", *candidates)}
+    join, window_ns = recorded.join, recorded.window_ns
+    if join > 1:
+        slices = {arm: _blocks(own, join) for arm, own in slices.items()}
+        numbers, windows = np.unique(numbers // join, return_counts=True)
+        numbers = numbers[windows >= join / 2]  # of others half or more is pause
+    slices = {arm: own.at(numbers) for arm, own in slices.items()}
+    if window_ns is not None:
+        slices = {arm: own.timed(window_ns * join) for arm, own in slices.items()}
+    return [_cost(recorded, slices), _energy(recorded, slices)]
 
 
-def _cost(recorded: Recorded, candidates: Sequence[str], numbers: Sequence[int]) -> Axis:
-    bills = {arm: recorded.bill(arm) for arm in ("control", *candidates)}
-    withheld = next((one.per_hour_why for one in bills.values() if one.per_hour is None), None)
-    if withheld is not None:
-        return Axis("cost", {}, withheld)
+def _cost(recorded: Recorded, slices: Mapping[str, Slices]) -> Axis:
+    bills = {arm: recorded.bill(arm) for arm in slices}
+    for arm, one in bills.items():
+        if one.per_hour is None:
+            whose = "" if recorded.prices is None else f"{arm}: "
+            return Axis("cost", {}, f"{whose}{one.per_hour_why}")
     prices = {arm: float(one.per_hour or 0.0) for arm, one in bills.items()}
     if not all(prices.values()):
         return Axis("cost", {}, "an arm costs nothing, so that no ratio can be told")
-    ours = _good(recorded, "control", numbers)
-    return Axis(
-        "cost",
-        {
-            name: np.log(prices[name] / prices["control"]) + np.log(ours / _good(recorded, name, numbers))
-            for name in candidates
-        },
-        None,
-    )
+    return _axis("cost", {arm: prices[arm] / _good(own) for arm, own in slices.items()})
 
 
-def _energy(recorded: Recorded, candidates: Sequence[str], numbers: Sequence[int]) -> Axis:
+def _energy(recorded: Recorded, slices: Mapping[str, Slices]) -> Axis:
     each: dict[str, Floats] = {}
-    for arm in ("control", *candidates):
-        known = recorded.tally.by_window(arm)
-        slices = [_timed(known.get(number), number, recorded.window_ns) for number in numbers]
-        used = recorded.used(arm, slices)
+    for arm, own in slices.items():
+        used = recorded.energy(arm, own).used(np.arange(len(own)))
         if not used.is_valid:
             return Axis("energy", {}, f"{arm}: {used.why}")
-        each[arm] = used.joules / _good(recorded, arm, numbers)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        effects = {name: np.log(each[name] / each["control"]) for name in candidates}
-    return Axis("energy", {name: np.where(np.isfinite(e), e, np.nan) for name, e in effects.items()}, None)
+        each[arm] = used.joules / _good(own)
+    return _axis("energy", each)
 
 
-def _good(recorded: Recorded, arm: str, numbers: Sequence[int]) -> Floats:
+def _axis(name: str, each: Mapping[str, Floats]) -> Axis:
+    """Of what each arm's request costs in each window."""
+    ours = logs(each["control"])
+    return Axis(name, {arm: logs(own) - ours for arm, own in each.items() if arm != "control"}, None)
+
+
+def _good(slices: Slices) -> Floats:
     """Requests answered well by window, and half a one, so that there is a ratio where there was none."""
-    known = recorded.tally.by_window(arm)
-    return np.array([known[n].good + 0.5 if n in known else np.nan for n in numbers], dtype=np.float64)
+    return np.where(slices.of("requests") > 0, slices.of("good") + 0.5, np.nan)
 
 
-def _timed(one: Slice | None, number: int, window_ns: int | None) -> Slice:
-    """With the instants of its window, where windows are of the clock."""
-    if window_ns is not None:
-        return Slice(number, number * window_ns, (number + 1) * window_ns)
-    return one or Slice(number)
+def _blocks(slices: Slices, join: int) -> Slices:
+    """So many consecutive windows as one, whose number is theirs divided by that."""
+    found = slices.joined(np.flatnonzero(np.diff(slices.of("number") // join, prepend=-1)))
+    return Slices(np.vstack([found.table[:1] // join, found.table[1:]]))
 
 
 def _shown(values: Floats, alpha: float) -> dict[str, Any]:

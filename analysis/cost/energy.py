@@ -10,6 +10,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,9 @@ Floats = NDArray[np.float64]
 MOST_APART_S: Final = 3.0
 MOST_DISAGREEMENT: Final = 0.05
 _MOST_GPUS = 64
+_END_OF_TIME_NS = 1 << 63
 _MJ_PER_J = 1000.0
+_KEYS: Final = ("energy_mj", "power_w")
 
 
 class _Series:
@@ -32,11 +35,11 @@ class _Series:
     def add(self, at_ns: int, told: Mapping[str, Any]) -> None:
         if self.at_ns and at_ns <= self.at_ns[-1]:
             return  # readings come in order
-        energy_mj, power_w = told.get("energy_mj"), told.get("power_w")
+        energy_mj, power_w = (nan if told.get(key) is None else float(told[key]) for key in _KEYS)
         self.name = told.get("name", self.name)
         self.at_ns.append(at_ns)
-        self.energy_mj.append(float("nan") if energy_mj is None else energy_mj)
-        self.power_w.append(float("nan") if power_w is None else power_w)
+        self.energy_mj.append(energy_mj)
+        self.power_w.append(power_w)
 
     def counted_j(self, begins: Floats, ends: Floats) -> Floats:
         """By the counter; NaN where readings are too far apart or it began anew."""
@@ -98,6 +101,48 @@ class Used:
     why: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """What all GPUs of an arm used in each of its slices, in joules, by both sources; NaN where not known.
+
+    `unread`: no GPU was read, and what would mend that.
+    """
+
+    counted: Floats
+    integrated: Floats
+    unread: str | None = None
+
+    def used(self, rows: NDArray[np.int64]) -> Used:
+        """In these slices of them, by the better source, and whether it can be believed."""
+        counted, integrated = self.counted[rows], self.integrated[rows]
+        if self.unread is not None:
+            return Used(counted, None, False, self.unread)
+        joules, source = (counted, "counter") if not np.isnan(counted).all() else (integrated, "power")
+        missing = float(np.isnan(joules).mean()) if len(joules) else 1.0
+        if missing == 1.0:
+            why = (
+                f"no energy counter and no power were read at most {MOST_APART_S:g} s apart:"
+                " set mirror.readings_s to 1, or use GPUs (or a DCGM exporter) that tell them"
+            )
+            return Used(joules, None, False, why)
+        doubt = _doubt(missing, source, counted, integrated)
+        return Used(joules, source, doubt is None, doubt)
+
+
+def _doubt(missing: float, source: str, counted: Floats, integrated: Floats) -> str | None:
+    """What speaks against energy of which so much is missing."""
+    if missing > MOST_DISAGREEMENT:
+        return f"in {missing:.0%} of the time it is not known: readings were missing or too far apart"
+    if source == "power":
+        return "there is no energy counter to hold the power readings against"
+    both = ~np.isnan(counted) & ~np.isnan(integrated)
+    if not both.any():
+        return "there are no power readings to hold the energy counter against"
+    ours, theirs = float(counted[both].sum()), float(integrated[both].sum())
+    gap = abs(ours - theirs) / max(ours, theirs, 1e-9)
+    return f"energy counter and power readings are {gap:.0%} apart" if gap > MOST_DISAGREEMENT else None
+
+
 class GpuReadings:
     """Takes readings of arms' GPUs (`Trial(watch_gpus=...)`), in order."""
 
@@ -106,10 +151,15 @@ class GpuReadings:
         self._at_once: dict[str, Counter[tuple[str, ...]]] = {}
 
     def add(self, frame: Mapping[str, Any]) -> None:
-        """Takes one reading of one arm, as the trial has taken it; one without its instant is left out."""
+        """Takes one reading of one arm; one without its instant is left out.
+
+        ValueError, TypeError, KeyError or AttributeError: it is none.
+        """
         at_ns, arm = frame.get("at_ns"), str(frame["arm"])
         if not isinstance(at_ns, int):
             return
+        if abs(at_ns) >= _END_OF_TIME_NS:
+            raise ValueError("a reading has an instant that fits a clock")
         gpus = self._arms.setdefault(arm, {})
         told = {str(one["uuid"]): one for one in frame["gpus"]}
         for uuid, one in told.items():
@@ -127,40 +177,18 @@ class GpuReadings:
         most = max(seen.items(), key=lambda item: (item[1], item[0]))[0]
         return [self._arms[arm][uuid].name for uuid in most]
 
-    def used(self, arm: str, begins: Floats, ends: Floats) -> Used:
+    def energy(self, arm: str, begins: Floats, ends: Floats) -> Energy:
         """What all its GPUs used in slices of time, given by their instants in ns."""
         gpus = list(self._arms.get(arm, {}).values())
         if not gpus:
-            return _unknown(begins, f"the GPUs of {arm} were not read: set its gpus, or dcgm")
+            unread = "its GPUs were not read: set its gpus, or dcgm"
+            nothing = np.full(len(begins), np.nan)
+            return Energy(nothing, nothing, unread)
         wanted = len(self.names(arm))
-        counted = _all_of([gpu.counted_j(begins, ends) for gpu in gpus], wanted)
-        integrated = _all_of([gpu.integrated_j(begins, ends) for gpu in gpus], wanted)
-        joules, source = (counted, "counter") if not np.isnan(counted).all() else (integrated, "power")
-        missing = float(np.isnan(joules).mean()) if len(joules) else 1.0
-        if missing == 1.0:
-            return _unknown(
-                begins,
-                f"no energy counter and no power of {arm} were read at most {MOST_APART_S:g} s apart:"
-                " set mirror.readings_s to 1, or use GPUs (or a DCGM exporter) that tell them",
-            )
-        both = ~np.isnan(counted) & ~np.isnan(integrated)
-        why = None
-        if missing > MOST_DISAGREEMENT:
-            why = f"in {missing:.0%} of the time it is not known: readings were missing or too far apart"
-        elif source == "power":
-            why = "there is no energy counter to hold the power readings against"
-        elif both.any():
-            ours, theirs = float(counted[both].sum()), float(integrated[both].sum())
-            gap = abs(ours - theirs) / max(ours, theirs, 1e-9)
-            if gap > MOST_DISAGREEMENT:
-                why = f"energy counter and power readings are {gap:.0%} apart"
-        else:
-            why = "there are no power readings to hold the energy counter against"
-        return Used(joules, source, why is None, why)
-
-
-def _unknown(begins: Floats, why: str) -> Used:
-    return Used(np.full(len(begins), np.nan), None, False, why)
+        return Energy(
+            _all_of([gpu.counted_j(begins, ends) for gpu in gpus], wanted),
+            _all_of([gpu.integrated_j(begins, ends) for gpu in gpus], wanted),
+        )
 
 
 def _all_of(each: list[Floats], wanted: int) -> Floats:

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from analysis.cost.energy import Floats, GpuReadings, Used
+from analysis.cost.energy import Energy, Floats, GpuReadings
 from analysis.cost.levels import Level, levels
 from analysis.cost.presets import TARGET
 from analysis.cost.prices import Bill, Prices, bill
-from analysis.cost.tally import Slice, Tally
+from analysis.cost.slices import Runs, Slices
+from analysis.cost.tally import Tally
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.stats.windows import FEWEST_PAIRS
 from analysis.verdict import Interval, interval, share_interval
@@ -34,7 +35,8 @@ def figure(
 class Recorded:
     """All that is known of what arms answered and of their GPUs.
 
-    `window_ns` None: arms take turns.  `has_slo`: whether an SLO is set.
+    `window_ns` None: arms take turns.  `has_slo`: whether an SLO is set.  `join`: so many windows are
+    reckoned with as one, a power of 2, for there are many.
     """
 
     tally: Tally
@@ -43,26 +45,33 @@ class Recorded:
     window_ns: int | None
     has_slo: bool
     alpha: float
+    join: int = 1
+
+    @property
+    def units(self) -> str:
+        """What its slices of time are."""
+        return "slots" if self.window_ns is None else "windows"
+
+    def runs(self, arm: str) -> Runs:
+        """The time in which it was judged."""
+        return self.tally.runs(arm, self.window_ns).joined(self.join)
 
     def bill(self, arm: str) -> Bill:
         """What the arm's time costs."""
         return bill(arm, self.gpus.names(arm), self.prices)
 
-    def used(self, arm: str, slices: Sequence[Slice]) -> Used:
+    def energy(self, arm: str, slices: Slices) -> Energy:
         """The energy used in slices."""
-        begins, ends = (np.array([getattr(one, at) for one in slices], dtype=np.float64) for at in _ENDS)
-        return self.gpus.used(arm, begins, ends)
-
-
-_ENDS: Final = ("begin_ns", "end_ns")
+        begins, ends = (slices.of(name).astype(np.float64) for name in ("begin_ns", "end_ns"))
+        return self.gpus.energy(arm, begins, ends)
 
 
 def arm_cost(recorded: Recorded, arm: str) -> dict[str, Any]:
     """All figures of one arm, JSON-able: its curve over loads, the load it bears, what it costs there."""
     owed = recorded.bill(arm)
-    curve = [
-        _at(recorded, arm, owed, level) for level in levels(recorded.tally.runs(arm, recorded.window_ns))
-    ]
+    runs = recorded.runs(arm)
+    energy = recorded.energy(arm, runs.slices)
+    curve = [_at(recorded, owed, energy, level) for level in levels(runs)]
     load = _most(curve, recorded.has_slo)
     at = load.pop("at")
     return {
@@ -75,14 +84,14 @@ def arm_cost(recorded: Recorded, arm: str) -> dict[str, Any]:
     }
 
 
-def _at(recorded: Recorded, arm: str, owed: Bill, level: Level) -> dict[str, Any]:
+def _at(recorded: Recorded, owed: Bill, energy: Energy, level: Level) -> dict[str, Any]:
     few = None
     if len(level.slices) < FEWEST_UNITS:
-        few = f"{len(level.slices)} windows under this load, {FEWEST_UNITS} needed: send it longer"
-    used = recorded.used(arm, level.slices)
+        few = f"{len(level.slices)} {recorded.units} under this load, {FEWEST_UNITS} needed: send it longer"
+    used = energy.used(level.rows)
     tokens = {kind: _tokens(level.slices, kind) for kind in KINDS}
     unsaid = {kind: few or _unsaid(level.slices, kind) for kind in KINDS}
-    seconds = np.array([one.seconds for one in level.slices])
+    seconds = level.slices.seconds
 
     def of(make: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
         return {kind: figure(None, withheld=unsaid[kind]) if unsaid[kind] else make(kind) for kind in KINDS}
@@ -100,7 +109,7 @@ def _at(recorded: Recorded, arm: str, owed: Bill, level: Level) -> dict[str, Any
     def joules(kind: str) -> dict[str, Any]:
         known = ~np.isnan(used.joules)
         if used.source is None or int(known.sum()) < FEWEST_UNITS:
-            few_known = f"energy is known in {int(known.sum())} windows, {FEWEST_UNITS} needed"
+            few_known = f"energy is known in {int(known.sum())} {recorded.units}, {FEWEST_UNITS} needed"
             return figure(None, withheld=used.why if used.source is None else few_known)
         return _ratio(used.joules[known], tokens[kind][known], recorded.alpha)
 
@@ -117,22 +126,18 @@ def _at(recorded: Recorded, arm: str, owed: Bill, level: Level) -> dict[str, Any
     }
 
 
-def _tokens(slices: Sequence[Slice], kind: str) -> Floats:
-    return np.array(
-        [
-            (one.input_tokens if kind != "output" else 0) + (one.output_tokens if kind != "input" else 0)
-            for one in slices
-        ],
-        dtype=np.float64,
-    )
+def _tokens(slices: Slices, kind: str) -> Floats:
+    kinds = KINDS[:2] if kind == "total" else (kind,)
+    found: Floats = np.sum([slices.of(f"{one}_tokens") for one in kinds], axis=0).astype(np.float64)
+    return found
 
 
-def _unsaid(slices: Sequence[Slice], kind: str) -> str | None:
+def _unsaid(slices: Slices, kind: str) -> str | None:
     """Why tokens of this kind cannot be counted, None where they can."""
-    answered = sum(one.answered for one in slices)
+    answered = int(slices.of("answered").sum())
     if not answered:
         return "no request was answered under this load"
-    inputs, outputs = (sum(getattr(one, name) for one in slices) for name in ("no_input", "no_output"))
+    inputs, outputs = (int(slices.of(name).sum()) for name in ("no_input", "no_output"))
     missing = max(inputs if kind != "output" else 0, outputs if kind != "input" else 0) / answered
     if missing <= _UNSAID:
         return None
@@ -142,7 +147,7 @@ def _unsaid(slices: Sequence[Slice], kind: str) -> str | None:
     )
 
 
-def _slo(recorded: Recorded, slices: Sequence[Slice]) -> dict[str, Any]:
+def _slo(recorded: Recorded, slices: Slices) -> dict[str, Any]:
     """The share of answers that kept the SLO, and whether that is the target, with certainty."""
     if not recorded.has_slo:
         return {**figure(None, withheld=_NO_SLO), "state": None}
@@ -156,11 +161,11 @@ def _slo(recorded: Recorded, slices: Sequence[Slice]) -> dict[str, Any]:
     return {**figure(1.0 - found.mean, max(0.0, lower), upper), "state": state}
 
 
-def _units(slices: Sequence[Slice]) -> Iterator[tuple[int, int]]:
+def _units(slices: Slices) -> Iterator[tuple[int, int]]:
     """Answers that missed the SLO, of how many: slices are joined until they hold enough of them."""
     missed = judged = 0
-    for one in slices:
-        missed, judged = missed + one.missed, judged + one.judged
+    for more, of in zip(slices.of("missed").tolist(), slices.of("judged").tolist(), strict=True):
+        missed, judged = missed + more, judged + of
         if judged >= FEWEST_PAIRS:
             yield missed, judged
             missed = judged = 0

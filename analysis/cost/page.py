@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
-from analysis.cost.rows import heads, notes, rows, short, slo_words, summary
+from analysis.cost.rows import compared, heads, is_known, notes, rows, short, slo_words, summary
 from analysis.report_table import table
 
 Json = Mapping[str, Any]
@@ -17,11 +17,12 @@ _DRAWN: Final = (
 )
 
 
-def cost_html(cost: Json | None) -> str:
-    """Nothing where cost was not asked for."""
-    if cost is None:
-        return ""
-    said = "".join(f"<li>{escape(line)}</li>" for line in summary(cost))
+def cost_html(cost: Json) -> str:
+    """What each arm costs under each load, and why where it is not said."""
+    if not is_known(cost):
+        why = "".join(f"<li>{escape(line)}</li>" for line in notes(cost))
+        return f"<h2>Cost</h2><p class=text>No figure is known.</p><ul class=note>{why}</ul>"
+    said = "".join(f"<li>{escape(line)}</li>" for line in (*summary(cost), *compared(cost)))
     why = "".join(f"<li>{escape(line)}</li>" for line in notes(cost))
     cells = [[escape(one) for one in row] for row in rows(cost)]
     return (

@@ -1,8 +1,10 @@
 """Which SLO is meant?  One of MLPerf Inference's server limits by its name, or two bounds in ms."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from analysis.spec import ExperimentSpec
 
 # What an arm must reach to be called within an SLO: MLPerf's limits are 99th percentiles.
 TARGET: Final = 0.99
@@ -14,6 +16,10 @@ class Slo:
 
     ttft_ms: float | None = None
     tpot_ms: float | None = None
+
+    def in_place_of(self, spec: ExperimentSpec) -> ExperimentSpec:
+        """An experiment with these bounds instead of its own."""
+        return replace(spec, slo_ttft_ms=self.ttft_ms, slo_tpot_ms=self.tpot_ms)
 
 
 # p99 TTFT and TPOT of the Server and Interactive scenarios: loadgen/mlperf.conf of mlcommons/inference

@@ -40,19 +40,19 @@ def bill(arm: str, names: Sequence[str | None], prices: Prices | None) -> Bill:
     """The bill of an arm; `names` are those of its GPUs as readings tell them, empty where there are none."""
     written = ArmPrice() if prices is None else prices.arms.get(arm, ArmPrice())
     gpus = len(names) or written.gpus
-    unknown = f"the GPUs of {arm} are not known: set its gpus (or dcgm), so that they are read"
-    gpus_why = None if gpus else f"{unknown}, or arms.{arm}.gpus in a price file"
+    unknown = "its GPUs are not known: set its gpus (or dcgm), so that they are read"
+    gpus_why = None if gpus else f"{unknown}, or its gpus under arms in a price file"
     if prices is None:
         return Bill(gpus, gpus_why, None, "no prices are known: give a price file with --prices")
     if written.per_hour is not None:
         return Bill(gpus, gpus_why, written.per_hour, None)
     if not names:
-        return Bill(gpus, gpus_why, None, f"{unknown}, or arms.{arm}.per_hour in {prices.source}")
+        return Bill(gpus, gpus_why, None, f"{unknown}, or its per_hour under arms in {prices.source}")
     each = [price_of(name, prices.gpus) for name in names]
     for name, price in zip(names, each, strict=True):
         if price is None:
             what = repr(name) if name else "GPUs whose name no reading tells"
-            mend = f"add it there (or arms.{arm}.per_hour)"
+            mend = "add it there (or the arm's per_hour under arms)"
             return Bill(gpus, gpus_why, None, f"{prices.source} has no price of {what} under gpus: {mend}")
     return Bill(gpus, gpus_why, sum(price for price in each if price is not None), None)
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.report_lines import change, columns
+
 Json = Mapping[str, Any]
 _SLO = {"meets": "meets", "misses": "misses", "unknown": "not certain", None: ""}
 
@@ -68,26 +70,62 @@ def short(value: float | None) -> str:
 
 
 def summary(cost: Json) -> list[str]:
-    """What each arm costs at the SLO, in a sentence."""
-    found = []
+    """What each arm costs at the SLO, in a sentence; those of which the same cannot be said together."""
+    found: dict[str, list[str]] = {}
     for arm, said in cost["arms"].items():
-        load: Json = said["max_load"]
-        if load["withheld"] is not None:
-            found.append(f"{arm}: no cost at the SLO: {load['withheld']}")
-            continue
-        level = said["curve"][said["at_slo"]]
-        more = "" if load["below"] is None else f", not {load['below']:.3g}"
-        bears = f"{arm} bears at least {load['at_least']:.3g} requests/s within the SLO{more}"
-        total = level["per_million"]["total"]
-        if total["value"] is None:
-            found.append(f"{bears}; what that costs is withheld: {total['withheld']}")
-        else:
-            bound = "at most " if load["bound"] == "at most" else "about "
-            found.append(
-                f"{bears}: {bound}{short(total['value'])} {cost['currency']} per million tokens, input and"
-                " output together"
-            )
-    return found
+        found.setdefault(_at_slo(cost, said), []).append(arm)
+    return [f"{', '.join(arms)}{sentence}" for sentence, arms in found.items()]
+
+
+def _at_slo(cost: Json, said: Json) -> str:
+    load: Json = said["max_load"]
+    if load["withheld"] is not None:
+        return f": no cost at the SLO: {load['withheld']}"
+    level = said["curve"][said["at_slo"]]
+    more = "" if load["below"] is None else f", not {load['below']:.3g}"
+    bears = f" bears at least {load['at_least']:.3g} requests/s within the SLO{more}"
+    total = level["per_million"]["total"]
+    if total["value"] is None:
+        return f"{bears}; what that costs is withheld: {total['withheld']}"
+    bound = "at most " if load["bound"] == "at most" else "about "
+    price = f"{bound}{short(total['value'])} {cost['currency']}"
+    return f"{bears}: {price} per million tokens, input and output together"
+
+
+def compared(cost: Json) -> list[str]:
+    """By how much the candidates' requests cost more, or less, than the control's."""
+    has_slo = any(cost["slo"][key] is not None for _, key in _BOUNDS)
+    which = "answered within the SLO" if has_slo else "answered"
+    told: dict[str, list[str]] = {}
+    for axis in cost["axes"]:
+        for name, said in axis["candidates"].items():
+            ends = (said["ratio"], said["lower"], said["upper"])
+            if None not in ends:
+                ratio, lower, upper = (change(end) for end in ends)
+                told.setdefault(name, []).append(f"{axis['name']} {ratio} ({lower} … {upper})")
+    return [f"{name}, against the control, a request {which}: {', '.join(own)}" for name, own in told.items()]
+
+
+def text(cost: Json) -> list[str]:
+    """All of it for a terminal; where no figure is known, why."""
+    if not is_known(cost):
+        return ["cost: no figure is known", *(f"withheld: {note}" for note in notes(cost))]
+    return [
+        f"cost at the SLO: {slo_words(cost)}",
+        *summary(cost),
+        *compared(cost),
+        *columns([heads(cost), *rows(cost)]),
+        *(f"withheld or in doubt: {note}" for note in notes(cost)),
+    ]
+
+
+def is_known(cost: Json) -> bool:
+    """Whether there is any figure."""
+    levels = [level for arm in cost["arms"].values() for level in arm["curve"]]
+    keys = ("tokens_per_gpu_s", "per_million", "joules_per_token")
+    return any(
+        said["value"] is not None for level in levels for key in keys for said in level[key].values()
+    ) or any(level["slo"]["value"] is not None for level in levels)
 
 
 def slo_words(cost: Json) -> str:
@@ -103,21 +141,24 @@ _BOUNDS = (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
 
 
 def notes(cost: Json) -> list[str]:
-    """Why figures are withheld or in doubt, each reason once."""
-    found: dict[str, None] = {}
+    """Why figures are withheld or in doubt: each reason once, with the arms of which it holds."""
+    found: dict[str, list[str]] = {}
     for arm, said in cost["arms"].items():
-        for what, why in _reasons(said):
-            found[f"{arm}, {what}: {why}"] = None
-    for axis in cost["axes"]:
-        if axis["withheld"] is not None:
-            found[f"{axis['name']} is no axis of the front: {axis['withheld']}"] = None
-    return list(found)
+        for reason in dict.fromkeys(f"{what}: {why}" for what, why in _reasons(said)):
+            found.setdefault(reason, []).append(arm)
+    return [f"{', '.join(arms)}, {reason}" for reason, arms in found.items()] + [
+        f"{axis['name']}, compared between arms: {axis['withheld']}"
+        for axis in cost["axes"]
+        if axis["withheld"] is not None and is_known(cost)
+    ]
 
 
 def _reasons(said: Json) -> list[tuple[str, str]]:
     reasons = [("GPUs", said["gpus"]["withheld"]), ("price", said["per_hour"]["withheld"])]
     if not said["curve"]:
-        reasons.append(("all figures", "no judged pairs cover two whole windows yet: wait for more traffic"))
+        reasons.append(
+            ("all figures", "nothing is judged yet over two whole units of time: wait for more traffic")
+        )
     for level in said["curve"]:
         reasons += [
             (f"{key.replace('_', ' ')} at {level['multiplier']:g}x", level[key]["total"]["withheld"])

@@ -1,110 +1,115 @@
 """What did each arm answer, slice of time by slice?  Requests, tokens, and how many kept the SLO."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
-from analysis.arm_figures import has_slo, meets_slo
-from analysis.measure import AnswerMeasure, PairRecord
+import numpy as np
+
+from analysis.arm_figures import has_slo, in_slo
+from analysis.columns import Columns, Side
+from analysis.cost.slices import FIELDS, Ints, Runs, Slices
 from analysis.spec import ExperimentSpec
-from analysis.stats.contrast import NOT_A_FAULT
 
 # Windows without one request are time in which the arm was idle, and paid for, but not so many of them: then
 # the experiment was paused.
 _LONGEST_IDLE_NS = 30_000_000_000
+_BEGIN, _END = FIELDS.index("begin_ns"), FIELDS.index("end_ns")
 
 
-@dataclass(slots=True)
-class Slice:
-    """One arm in one window: from `begin_ns` to `end_ns` by the readings' clock.
+class _Table:
+    """The windows of one arm, in the order in which they came; it grows."""
 
-    `requests` are those sent in it; `good` were answered within the SLO, where there is none without a fault.
-    Of `judged` answers `missed` did not keep the SLO.  Tokens are those of answers without a fault,
-    `no_input` and `no_output` the number of these that do not say theirs.
-    """
+    def __init__(self) -> None:
+        self._rows: dict[int, int] = {}
+        self._table: Ints = np.zeros((len(FIELDS), 64), dtype=np.int64)
 
-    number: int
-    begin_ns: int = 0
-    end_ns: int = 0
-    requests: int = 0
-    good: int = 0
-    judged: int = 0
-    missed: int = 0
-    answered: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    no_input: int = 0
-    no_output: int = 0
+    def add(self, counted: Slices) -> None:
+        """Adds to the windows of these numbers what was counted of each."""
+        numbers = counted.of("number").tolist()
+        fresh = [number for number in numbers if number not in self._rows]
+        while len(self._rows) + len(fresh) > self._table.shape[1]:
+            self._table = np.concatenate([self._table, np.zeros_like(self._table)], axis=1)
+        for number in fresh:
+            row = self._rows[number] = len(self._rows)
+            self._table[[_BEGIN, _END], row] = np.iinfo(np.int64).max, np.iinfo(np.int64).min
+        rows = [self._rows[number] for number in numbers]
+        kept = self._table[:, rows]
+        more = kept + counted.table
+        more[0] = numbers
+        more[_BEGIN] = np.minimum(kept[_BEGIN], counted.of("begin_ns"))
+        more[_END] = np.maximum(kept[_END], counted.of("end_ns"))
+        self._table[:, rows] = more
 
-    @property
-    def seconds(self) -> float:
-        return (self.end_ns - self.begin_ns) / 1e9
+    def by_time(self) -> Slices:
+        table = self._table[:, : len(self._rows)]
+        return Slices(table[:, np.argsort(table[0], kind="stable")])
 
 
 class Tally:
-    """Takes the pairs that a trial judges (`Trial(watch=...)`), in any order."""
+    """Takes the pairs that are judged, in any order."""
 
     def __init__(self, spec: ExperimentSpec) -> None:
         self._spec = spec
         self._has_slo = has_slo(spec)
-        self._slices: dict[str, dict[int, Slice]] = {name: {} for name in ("control", *spec.candidates)}
-        self.sources: dict[str, Counter[str]] = {name: Counter() for name in self._slices}
+        self._tables = {name: _Table() for name in ("control", *spec.candidates)}
+        self.sources: dict[str, Counter[str]] = {name: Counter() for name in self._tables}
 
-    def add(self, record: PairRecord, window: int) -> None:
-        """Counts one pair; `window` is the number of its window."""
-        for answer in record.answers:
-            slices = self._slices.get(answer.arm)
-            if slices is None or answer.twin or answer.fault == NOT_A_FAULT:
-                continue
-            one = slices.get(window)
-            if one is None:
-                one = slices[window] = Slice(window, answer.sent_ns, answer.end_ns)
-            one.begin_ns = min(one.begin_ns, answer.sent_ns)
-            one.end_ns = max(one.end_ns, answer.end_ns)
-            self._count(one, answer)
+    def add(self, columns: Columns, windows: Ints) -> None:
+        """Counts pairs; `windows` are the numbers of their windows."""
+        for arm, table in self._tables.items():
+            side = columns.side(arm)
+            rows = np.flatnonzero(side.present & ~side.cancelled)
+            if len(rows):
+                table.add(self._counted(side, rows, windows))
+                self.sources[arm].update(side.sources)
 
-    def _count(self, one: Slice, answer: AnswerMeasure) -> None:
-        one.requests += 1
-        if answer.streamed or answer.fault is not None:
-            is_met = meets_slo(self._spec, answer)
-            one.judged += self._has_slo
-            one.missed += self._has_slo and not is_met
-            one.good += is_met
-        else:
-            one.good += 1  # an answer in one piece has no first token to judge
-        if answer.fault is not None:
-            return
-        one.answered += 1
-        one.input_tokens += answer.prompt_tokens or 0
-        one.output_tokens += answer.completion_tokens or 0
-        one.no_input += answer.prompt_tokens is None
-        one.no_output += answer.completion_tokens is None
-        self.sources[answer.arm][answer.token_source or "none"] += 1
+    def _counted(self, side: Side, rows: Ints, windows: Ints) -> Slices:
+        numbers, at = np.unique(windows[rows], return_inverse=True)
 
-    def by_window(self, arm: str) -> dict[int, Slice]:
-        """An arm's slices by the numbers of their windows; their instants are those of its answers."""
-        return self._slices[arm]
+        def count(values: np.ndarray) -> Ints:
+            return np.bincount(at, values[rows], len(numbers)).astype(np.int64)
 
-    def runs(self, arm: str, window_ns: int | None) -> list[list[Slice]]:
+        # An answer in one piece has no first token to judge.
+        asked, met = side.streamed | side.failed, in_slo(self._spec, side)
+        inputs, outputs = side.number("prompt_tokens"), side.number("completion_tokens")
+        begins, ends = np.full(len(numbers), np.iinfo(np.int64).max), np.full(len(numbers), 0)
+        np.minimum.at(begins, at, side.sent_ns[rows])
+        np.maximum.at(ends, at, side.end_ns[rows])
+        told = {
+            "number": numbers,
+            "begin_ns": begins,
+            "end_ns": ends,
+            "requests": count(side.present),
+            "good": count(met | ~asked),
+            "judged": count(asked & self._has_slo),
+            "missed": count(asked & ~met & self._has_slo),
+            "answered": count(side.ok),
+            "input_tokens": count(np.where(side.ok, np.nan_to_num(inputs), 0.0)),
+            "output_tokens": count(np.where(side.ok, np.nan_to_num(outputs), 0.0)),
+            "no_input": count(side.ok & np.isnan(inputs)),
+            "no_output": count(side.ok & np.isnan(outputs)),
+        }
+        return Slices(np.stack([told[name] for name in FIELDS]))
+
+    def of(self, arm: str) -> Slices:
+        """An arm's slices; their instants are those of its answers."""
+        return self._tables[arm].by_time()
+
+    def runs(self, arm: str, window_ns: int | None) -> Runs:
         """Slices that follow each other without a pause.
 
         `window_ns`: windows are of the clock, and as long; the first and the last of a run, which it fills in
         part only, are left out, idle ones filled in.  None: arms take turns, and each of its slots is a run.
         """
-        known = [self._slices[arm][number] for number in sorted(self._slices[arm])]
+        known = self.of(arm)
         if window_ns is None:
-            return [[one] for one in known if one.end_ns > one.begin_ns]
-        runs: list[list[Slice]] = []
-        for one in known:
-            idle = one.number - runs[-1][-1].number - 1 if runs else 0
-            if not runs or idle * window_ns > _LONGEST_IDLE_NS:
-                runs.append([])
-            else:
-                runs[-1].extend(Slice(one.number - n) for n in range(idle, 0, -1))
-            runs[-1].append(one)
-        return [list(_timed(run[1:-1], window_ns)) for run in runs if len(run) > 2]
-
-
-def _timed(run: Sequence[Slice], window_ns: int) -> Iterator[Slice]:
-    for one in run:
-        yield replace(one, begin_ns=one.number * window_ns, end_ns=(one.number + 1) * window_ns)
+            slots = known.pick(np.flatnonzero(known.of("end_ns") > known.of("begin_ns")))
+            return Runs(slots, np.arange(len(slots)))
+        every = known.of("number")
+        is_break = (np.diff(every) - 1) * window_ns > _LONGEST_IDLE_NS
+        firsts, lasts = np.append(True, is_break)[: len(known)], np.append(is_break, True)[: len(known)]
+        ends = zip(every[firsts].tolist(), every[lasts].tolist(), strict=True)
+        inner = [(first + 1, last) for first, last in ends if last - first > 1]
+        lengths = np.array([last - first for first, last in inner], dtype=np.int64)
+        numbers = [np.arange(first, last) for first, last in inner]
+        within = np.concatenate([np.empty(0, dtype=np.int64), *numbers])
+        return Runs(known.at(within).timed(window_ns), np.cumsum(lengths) - lengths)

@@ -1,6 +1,6 @@
 """Which arms does no other beat?  A Pareto front whose every "beats" is certain."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -55,13 +55,3 @@ def front(effects: Mapping[str, NDArray[np.float64]], objectives: int, alpha: fl
         if all(end < margin for end in upper) and any(end < -margin for end in upper):
             beaten[other].append(one)
     return Front({name: tuple(others) for name, others in beaten.items()}, tuple(apart))
-
-
-def effects_of(
-    table: NDArray[np.float64], candidates: Sequence[str], objectives: int
-) -> dict[str, NDArray[np.float64]]:
-    """The arms' effects from columns that go objective by objective, candidate after candidate."""
-    found = {"control": np.zeros((len(table), objectives))}
-    for at, name in enumerate(candidates):
-        found[name] = table[:, at * objectives : (at + 1) * objectives]
-    return found

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.cost.rows import heads, notes, rows, slo_words, summary
+from analysis.cost.rows import compared, heads, notes, rows, slo_words, summary
+from analysis.decision.measures import estimate, word
 from analysis.decision.text import in_order, interval_of, is_winner, state_of
 from analysis.report_lines import change
 from analysis.why.rows import HEADS, tested
@@ -17,10 +18,10 @@ _ANSWERS = {"met": "**met**", "not met": "not met", "unknown": "unknown"}
 def render_markdown(found: Json) -> str:
     """Headline, candidates, gates that do not pass, conditions, how it was decided."""
     ranking = found["ranking"]
-    objectives = list(found["weights"])
+    measures = list(found["weights"])
     parts = [f"### Shadowlane: {_cell(ranking['experiment'])}", "", f"**{_cell(found['headline'])}**", ""]
-    heads = ["Candidate", "Gates", *(f"{name.upper()} vs control" for name in objectives), "Score"]
-    parts += _table(heads, [_row(found, candidate, objectives) for candidate in in_order(found)])
+    heads = ["Candidate", "Gates", *(f"{word(name)} vs control" for name in measures), "Score"]
+    parts += _table(heads, [_row(found, candidate, measures) for candidate in in_order(found)])
     closed = [
         f"- {_cell(name)}, {gate['name']} **{gate['state']}**: {_cell(gate['detail'])}"
         for name, own in found["gates"].items()
@@ -39,13 +40,11 @@ def render_markdown(found: Json) -> str:
             for one in found["conditions"]
         ]
         parts += ["", *_table(["Fail if", "Candidate", "Answer", "Found"], rows)]
-    if found["cost"] is not None:
-        parts += ["", *_cost(found["cost"])]
-    if found["why"] is not None:
-        cells = [[_cell(one) for one in row] for row in why_rows(found["why"])]
-        parts += ["", f"**Why**: {_cell(tested(found['why']))}.", "", *_table(HEADS, cells), ""]
-        parts += [f"- {_cell(line)}" for line in why_lines(found["why"])]
-    weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
+    parts += ["", *_cost(found["cost"])]
+    cells = [[_cell(one) for one in row] for row in why_rows(found["why"])]
+    parts += ["", f"**Why**: {_cell(tested(found['why']))}.", "", *_table(HEADS, cells), ""]
+    parts += [f"- {_cell(line)}" for line in why_lines(found["why"])]
+    weights = ", ".join(f"{word(name)} {weight:g}" for name, weight in found["weights"].items())
     parts += [
         "",
         f"<sub>{ranking['pairs']} pairs in {ranking['windows']} windows; α {ranking['alpha']:g} over all"
@@ -57,16 +56,16 @@ def render_markdown(found: Json) -> str:
 
 def _cost(cost: Json) -> list[str]:
     parts = [f"**Cost** at the SLO: {_cell(slo_words(cost))}.", ""]
-    parts += [f"- {_cell(line)}" for line in summary(cost)]
+    parts += [f"- {_cell(line)}" for line in (*summary(cost), *compared(cost))]
     cells = [[_cell(one) for one in row] for row in rows(cost)]
     parts += ["", *_table([_cell(one) for one in heads(cost)], cells)]
     whys = [f"- withheld or in doubt: {_cell(note)}" for note in notes(cost)]
     return [*parts, "", *whys] if whys else parts
 
 
-def _row(found: Json, candidate: Json, objectives: Sequence[str]) -> list[str]:
+def _row(found: Json, candidate: Json, measures: Sequence[str]) -> list[str]:
     name = candidate["name"]
-    said = [candidate["verdicts"][objective] for objective in objectives]
+    said = [estimate(found, candidate, measure) for measure in measures]
     score: Json = found["scores"].get(name) or {"ratio": None, "lower": None, "upper": None}
     return [
         f"**{_cell(name)}** (wins)" if is_winner(found, name) else _cell(name),

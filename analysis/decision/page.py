@@ -5,15 +5,14 @@ from html import escape
 from typing import Any
 
 from analysis.cost.page import cost_html
+from analysis.decision.measures import estimate, word
 from analysis.decision.plot import plots
 from analysis.decision.radar import radar
 from analysis.decision.text import in_order, interval_of, is_winner
 from analysis.report_lines import change
 from analysis.report_page import document
 from analysis.report_table import table
-from analysis.why.rows import HEADS, tested
-from analysis.why.rows import lines as why_lines
-from analysis.why.rows import rows as why_rows
+from analysis.why.page import why_html
 
 Json = Mapping[str, Any]
 _BADGES = {"passed": "ok", "failed": "no", "open": "none", "met": "no", "not met": "ok", "unknown": "none"}
@@ -31,7 +30,7 @@ def render_html(found: Json) -> str:
         plots(found),
         radar(found),
         cost_html(found["cost"]),
-        _why(found["why"]),
+        why_html(found["why"]),
         _fresh(found),
         _gates(found),
         _conditions(found),
@@ -60,7 +59,7 @@ def _estimate(said: Json) -> str:
 
 
 def _candidates(found: Json) -> str:
-    objectives = list(found["weights"])
+    measures = list(found["weights"])
     none: Json = {"ratio": None, "lower": None, "upper": None}
     rows = []
     for candidate in in_order(found):
@@ -70,12 +69,12 @@ def _candidates(found: Json) -> str:
         rows.append(
             [
                 f"{escape(name)}{' <span class=badge>wins</span>' if is_winner(found, name) else ''}",
-                *(_estimate(candidate["verdicts"][key]) for key in objectives),
+                *(_estimate(estimate(found, candidate, measure)) for measure in measures),
                 _estimate(found["scores"].get(name) or none),
                 escape(on) if name in found["passes"] else "–",
             ]
         )
-    heads = ["Candidate", *(f"{key.upper()} vs control" for key in objectives), "Score", "Front"]
+    heads = ["Candidate", *(f"{word(measure)} vs control" for measure in measures), "Score", "Front"]
     return f"<h2>Candidates</h2>{table(heads, rows, 'Candidates')}"
 
 
@@ -84,7 +83,7 @@ def _fresh(found: Json) -> str:
     if winner is None:
         return ""
     rows = [
-        [key.upper(), _estimate(winner["chosen_on"][key]), _estimate(winner["fresh"][key])]
+        [word(key), _estimate(winner["chosen_on"][key]), _estimate(winner["fresh"][key])]
         for key in winner["fresh"]
     ]
     heads = [
@@ -107,14 +106,6 @@ def _gates(found: Json) -> str:
     return f"<h2>Gates</h2>{table(['Candidate', 'Gate', 'State', 'Why'], rows, 'Gates')}"
 
 
-def _why(why: Json | None) -> str:
-    if why is None:
-        return ""
-    cells = [[escape(one) for one in row] for row in why_rows(why)]
-    said = "".join(f"<li>{escape(line)}</li>" for line in why_lines(why))
-    return f"<h2>Why</h2><p class=note>{escape(tested(why))}.</p>{table(HEADS, cells, 'Why')}<ul>{said}</ul>"
-
-
 def _conditions(found: Json) -> str:
     rows = [
         [
@@ -131,7 +122,7 @@ def _conditions(found: Json) -> str:
 
 
 def _method(found: Json) -> str:
-    weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
+    weights = ", ".join(f"{word(name)} {weight:g}" for name, weight in found["weights"].items())
     sentences = (
         "A candidate that fails a gate cannot win, however fast it is.",
         "One arm beats another where it is certain that it is worse in nothing by more than the margin and"

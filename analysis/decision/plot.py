@@ -5,6 +5,7 @@ from html import escape
 from math import exp, log
 from typing import Any
 
+from analysis.decision.measures import word
 from analysis.decision.radar import axes_of
 from analysis.report_lines import change
 
@@ -15,8 +16,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 730, 14, 300
 def plots(found: Json) -> str:
     """The first two objectives, and cost and energy, where they are known, over the first."""
     axes = axes_of(found)
-    first, *rest = (key.upper() for key in found["weights"])
-    others = [*rest[:1], *(name for name in ("cost", "energy") if name in axes)]
+    first, *rest = (word(measure) for measure in found["weights"])
+    others = [one for one in dict.fromkeys([*rest[:1], "cost", "energy"]) if one != first]
     return "".join(_plot(found, axes, (first, other)) for other in others if {first, other} <= axes.keys())
 
 

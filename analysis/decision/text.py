@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.cost.rows import heads, notes, rows, slo_words, summary
+from analysis.cost.rows import text as cost_text
+from analysis.decision.measures import estimate, word
 from analysis.report_lines import change, columns
 from analysis.stats.sequence import FEWEST_UNITS
-from analysis.why.rows import HEADS, tested
-from analysis.why.rows import lines as why_lines
-from analysis.why.rows import rows as why_rows
+from analysis.why.rows import text as why_text
 
 Json = Mapping[str, Any]
 SIGNS = {"passed": "pass", "failed": "FAIL", "open": "open"}
@@ -45,44 +44,33 @@ def headline(found: Json) -> str:
 
 def _estimate(name: str, said: Json) -> str:
     low, high = ((said[end] - 1.0) * 100.0 for end in ("lower", "upper"))
-    return f"{name.upper()} {(said['ratio'] - 1.0) * 100.0:+.1f} % ({low:+.1f} … {high:+.1f})"
+    return f"{word(name)} {(said['ratio'] - 1.0) * 100.0:+.1f} % ({low:+.1f} … {high:+.1f})"
 
 
 def render_text(found: Json) -> str:
     """The decision as plain text: headline, a row for each candidate, gates that do not pass, conditions."""
     ranking = found["ranking"]
-    objectives = list(found["weights"])
+    measures = list(found["weights"])
     lines = [
         f"{ranking['experiment']}  epoch {ranking['epoch']}  {ranking['pairs']} pairs,"
         f" {ranking['windows']} windows  α {ranking['alpha']:g}, margin ±{ranking['margin'] * 100:g} %",
         found["headline"],
         "",
-        *columns(_rows(found, objectives)),
+        *columns(_rows(found, measures)),
         "",
         *_gates(found),
         *_front(found),
     ]
-    weights = ", ".join(f"{name.upper()} {weight:g}" for name, weight in found["weights"].items())
+    weights = ", ".join(f"{word(name)} {weight:g}" for name, weight in found["weights"].items())
     lines.append(f"score: {weights}; the weighted mean of the changes in the geometric mean")
     if found["conditions"]:
         lines += ["", *columns(_conditions(found))]
-    if found["cost"] is not None:
-        lines += ["", *_cost(found["cost"])]
-    if found["why"] is not None:
-        lines += ["", f"why: {tested(found['why'])}", *columns([HEADS, *why_rows(found["why"])])]
-        lines += why_lines(found["why"])
+    lines += ["", *cost_text(found["cost"]), "", *why_text(found["why"])]
     return "\n".join(lines) + "\n"
 
 
-def _cost(cost: Json) -> Iterator[str]:
-    yield f"cost at the SLO: {slo_words(cost)}"
-    yield from summary(cost)
-    yield from columns([heads(cost), *rows(cost)])
-    yield from (f"withheld or in doubt: {note}" for note in notes(cost))
-
-
-def _rows(found: Json, objectives: Sequence[str]) -> list[list[str]]:
-    rows = [["candidate", "gates", *(name.upper() for name in objectives), "score", "interval"]]
+def _rows(found: Json, measures: Sequence[str]) -> list[list[str]]:
+    rows = [["candidate", "gates", *(word(name) for name in measures), "score", "interval"]]
     for candidate in in_order(found):
         name = candidate["name"]
         score: Json = found["scores"].get(name) or {"ratio": None, "lower": None, "upper": None}
@@ -90,7 +78,7 @@ def _rows(found: Json, objectives: Sequence[str]) -> list[list[str]]:
             [
                 f"{name} (wins)" if is_winner(found, name) else name,
                 state_of(found, name),
-                *(change(candidate["verdicts"][objective]["ratio"]) for objective in objectives),
+                *(change(estimate(found, candidate, measure)["ratio"]) for measure in measures),
                 change(score["ratio"]),
                 interval_of(score),
             ]

@@ -1,12 +1,12 @@
 """Why is each arm as fast as it is?  Span by span, and over all of them, with evidence and what to try."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
 from typing import Any, Final
 
-from analysis.cost.tally import Slice, Tally
+from analysis.cost.slices import Runs
 from analysis.why.rules import Cause, Finding, diagnose
 from analysis.why.signals import Signals, Telemetry
 from analysis.why.tries import tries
@@ -33,55 +33,90 @@ MEND: Final = {
 }
 
 
-def why(
-    tally: Tally, telemetry: Telemetry, arms: Sequence[str], window_ns: int | None
-) -> dict[str, dict[str, Any]]:
-    """The diagnosis of each arm, JSON-able; `window_ns` None: arms take turns."""
-    return {arm: _arm(tally, telemetry, arm, window_ns) for arm in arms}
+class Diagnoses:
+    """Diagnoses of arms' spans; one that was made is not made again while its readings are the same."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, int, int], tuple[tuple[int, ...], Signals, Finding]] = {}
+
+    def why(
+        self,
+        runs: Mapping[str, Runs],
+        telemetry: Telemetry,
+        most: int | None = None,
+        latest: int | None = None,
+    ) -> dict[str, dict[str, Any]]:
+        """The diagnosis of each arm, JSON-able, over the runs in which it was judged.
+
+        `most`: spans are so long that an arm has about so many of them.  `latest`: so many spans are told one
+        by one, the last ones (None: all); all of them are counted.
+        """
+        made, self._made = self._made, {}
+        return {arm: self._arm(made, own, telemetry, arm, most, latest) for arm, own in runs.items()}
+
+    def _arm(
+        self,
+        made: Mapping[tuple[str, int, int], tuple[tuple[int, ...], Signals, Finding]],
+        runs: Runs,
+        telemetry: Telemetry,
+        arm: str,
+        most: int | None,
+        latest: int | None,
+    ) -> dict[str, Any]:
+        seen = []
+        for begin_ns, end_ns in _spans(runs, most):
+            known, key = telemetry.seen(arm, begin_ns, end_ns), (arm, begin_ns, end_ns)
+            found = made.get(key)
+            if found is None or found[0] != known:
+                signals = telemetry.signals(arm, begin_ns, end_ns)
+                found = (known, signals, diagnose(signals))
+            self._made[key] = found
+            seen.append((begin_ns, found[1], found[2]))
+        counts = Counter(finding.cause for _, _, finding in seen)
+        main: Cause = max(sorted(counts), key=lambda cause: counts[cause], default="unknown")
+        is_main = bool(seen) and main != "unknown" and counts[main] > _MOST * len(seen)
+        own = [(signals, finding) for _, signals, finding in seen if finding.cause == main or not is_main]
+        kind = telemetry.kind(arm)
+        said = {
+            "kind": kind,
+            "spans": len(seen),
+            "shares": {cause: n / len(seen) for cause, n in counts.most_common()},
+            "cause": main if is_main else None,
+            **_evidence(own),
+            "tested": TESTED,
+            "course": [
+                {
+                    "at_ns": begin_ns,
+                    "cause": finding.cause,
+                    "strength": finding.strength,
+                    **_values(signals, finding),
+                }
+                for begin_ns, signals, finding in (seen if latest is None else seen[-latest:])
+            ],
+        }
+        silence = telemetry.silence(arm)
+        said["withheld"] = None if is_main else _withheld(len(seen), counts["unknown"], silence)
+        said["try"] = [
+            {"flag": one.flag, "why": one.why, "effect": one.effect, "strength": said["strength"]}
+            for one in tries(said["cause"], kind)
+        ]
+        return said
 
 
-def _arm(tally: Tally, telemetry: Telemetry, arm: str, window_ns: int | None) -> dict[str, Any]:
-    seen = []
-    for begin_ns, end_ns in _spans(tally.runs(arm, window_ns)):
-        signals = telemetry.signals(arm, begin_ns, end_ns)
-        seen.append((begin_ns, signals, diagnose(signals)))
-    counts = Counter(finding.cause for _, _, finding in seen)
-    most: Cause = max(sorted(counts), key=lambda cause: counts[cause], default="unknown")
-    is_main = bool(seen) and most != "unknown" and counts[most] > _MOST * len(seen)
-    own = [(signals, finding) for _, signals, finding in seen if finding.cause == most]
-    kind = telemetry.kind(arm)
-    found = {
-        "kind": kind,
-        "spans": len(seen),
-        "shares": {cause: n / len(seen) for cause, n in counts.most_common()},
-        "cause": most if is_main else None,
-        **_evidence(own if is_main else [(signals, finding) for _, signals, finding in seen]),
-        "tested": TESTED,
-        "course": [
-            {
-                "at_ns": begin_ns,
-                "cause": finding.cause,
-                "strength": finding.strength,
-                **_values(signals, finding),
-            }
-            for begin_ns, signals, finding in seen
-        ],
-    }
-    found["withheld"] = None if is_main else _withheld(len(seen), counts["unknown"], telemetry.silence(arm))
-    found["try"] = [
-        {"flag": one.flag, "why": one.why, "effect": one.effect, "strength": found["strength"]}
-        for one in tries(found["cause"], kind)
-    ]
-    return found
+def _spans(runs: Runs, most: int | None) -> Iterator[tuple[int, int]]:
+    """Runs cut into pieces of `SPAN_S`, the last up to twice as long; one that is shorter is one piece.
 
-
-def _spans(runs: Sequence[Sequence[Slice]]) -> Iterator[tuple[int, int]]:
-    """Runs cut into pieces of `SPAN_S` or up to twice that; one that is shorter is one piece."""
-    for run in runs:
-        begin_ns, end_ns = run[0].begin_ns, run[-1].end_ns
-        pieces = max(1, int((end_ns - begin_ns) / (SPAN_S * 1e9)))
-        edges = [begin_ns + (end_ns - begin_ns) * n // pieces for n in range(pieces + 1)]
-        yield from pairwise(edges)
+    Where that makes more than `most` of them, pieces are 2, 4, 8 … times as long.
+    """
+    begins, ends = runs.slices.of("begin_ns"), runs.slices.of("end_ns")
+    edges = [(int(begins[first]), int(ends[after - 1])) for first, after in runs.spans()]
+    span_ns = int(SPAN_S * 1e9)
+    total_ns = sum(end_ns - begin_ns for begin_ns, end_ns in edges)
+    while most is not None and total_ns > most * span_ns:
+        span_ns *= 2
+    for begin_ns, end_ns in edges:
+        pieces = max(1, (end_ns - begin_ns) // span_ns)
+        yield from pairwise([*(begin_ns + n * span_ns for n in range(pieces)), end_ns])
 
 
 def _evidence(own: Sequence[tuple[Signals, Finding]]) -> dict[str, Any]:
@@ -110,7 +145,7 @@ def _values(signals: Signals, finding: Finding) -> dict[str, Any]:
 def _withheld(spans: int, unknown: int, silence: str | None) -> str:
     """Why there is no diagnosis of the whole."""
     if not spans:
-        return "no judged pairs cover two whole windows yet: wait for more traffic"
+        return "nothing is judged yet over two whole units of time: wait for more traffic"
     if silence is not None:
         return f"{silence}: switch its metrics on (SGLang: --enable-metrics, llama.cpp: --metrics)"
     if unknown > _MOST * spans:

@@ -36,4 +36,7 @@ def read_engine(body: Mapping[str, Any]) -> Reading:
     late_ms = float(body["late_ms"])
     if not all(isfinite(value) and value >= 0.0 for value in (*values.values(), late_ms)):
         raise ValueError("what an engine counts is never negative, nor without end")
-    return Reading(arm, int(body["at_ns"]), late_ms, int(body["busy_ns"]), kind, values, why)
+    at_ns, busy_ns = int(body["at_ns"]), int(body["busy_ns"])
+    if max(abs(at_ns), abs(busy_ns)) >= 1 << 63:
+        raise ValueError("a reading has instants that fit a clock")
+    return Reading(arm, at_ns, late_ms, busy_ns, kind, values, why)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from analysis.report_lines import columns
+
 Json = Mapping[str, Any]
 HEADS: Final = ("arm", "limited by", "in", "certainty", "because", "evidence")
 _WORDS: Final = {
@@ -66,18 +68,41 @@ def _signal(name: str, value: float) -> str:
 
 
 def lines(why: Json) -> list[str]:
-    """What is not ruled out, and what to try, arm by arm."""
-    found = []
+    """What is not ruled out, and what to try; arms of which the same is to be said are told together."""
+    found: dict[str, list[str]] = {}
     for arm, said in why.items():
-        if said["not_ruled_out"]:
+        if said["not_ruled_out"] and not _is_silent(said):
             causes = ", ".join(words(cause) for cause in said["not_ruled_out"])
             lacking = ", ".join(said["lacking"])
-            found.append(f"{arm}, not ruled out: {causes}; for that one would have to record {lacking}")
+            told = f"not ruled out: {causes}; for that one would have to record {lacking}"
+            found.setdefault(told, []).append(arm)
         begin = "try" if said["strength"] == "measured" else "if that is so, try"
         for one in said["try"]:
             effect = f"{one['effect'][:1].upper()}{one['effect'][1:]}"
-            found.append(f"{arm}, {begin} {one['flag']}: {one['why']}. {effect}.")
-    return found
+            found.setdefault(f"{begin} {one['flag']}: {one['why']}. {effect}.", []).append(arm)
+    return [f"{', '.join(arms)}, {told}" for told, arms in found.items()]
+
+
+def silent(why: Json) -> list[str]:
+    """Why nothing is known of any arm, each reason once; empty where something is known of one."""
+    if not all(_is_silent(said) for said in why.values()):
+        return []
+    found: dict[str, list[str]] = {}
+    for arm, said in why.items():
+        found.setdefault(said["withheld"], []).append(arm)
+    return [f"not known of {', '.join(arms)}: {reason}" for reason, arms in found.items()]
+
+
+def _is_silent(said: Json) -> bool:
+    """Whether its engine tells nothing, and nothing else names what limits it."""
+    return said["cause"] is None and said["kind"] is None
+
+
+def text(why: Json) -> list[str]:
+    """All of it for a terminal."""
+    if nothing := silent(why):
+        return [f"what limits arms: {line}" for line in nothing]
+    return [f"why: {tested(why)}", *columns([list(HEADS), *rows(why)]), *lines(why)]
 
 
 def tested(why: Json) -> str:

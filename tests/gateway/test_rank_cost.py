@@ -125,23 +125,90 @@ def test_without_prices_or_slo_the_figures_are_withheld_and_it_is_said_how_to_ge
     log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, text = said(capsys, log)
-    assert "control, price: no prices are known: give a price file with --prices" in text
-    assert "control: no cost at the SLO: no SLO is set: set experiments[].slo, or give --slo" in text
-    assert "nothing beats, with certainty" in text and "cost is no axis of the front" in text
+    arms = f"control, {EVIL}, same, slow"
+    assert f"{arms}, price: no prices are known: give a price file with --prices" in text
+    assert f"{arms}: no cost at the SLO: no SLO is set: set experiments[].slo, or give --slo" in text
+    assert "nothing beats, with certainty" in text and "cost, compared between arms: no prices" in text
+
+
+def test_a_weight_of_cost_decides_as_the_other_weights_do(
+    log: Path, prices: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    by_cost = (log, "--prices", prices, "--slo", "ttft=350,tpot=35", "--weight", "cost=1")
+    found = json.loads(said(capsys, *by_cost, "--json")[1])
+    # The slow arm costs half, and is slower by less than the SLO leaves room for.
+    assert (found["answer"], found["winner"]["name"]) == ("WINNER", "slow")
+    assert found["weights"] == {"cost": 1.0} and found["winner"]["fresh"]["cost"]["ratio"] < 0.6
+    assert found["scores"][EVIL]["ratio"] == pytest.approx(1.0, abs=0.05)
+    assert found["gates"]["slow"][0]["name"] == "comparison"
+    assert found["front"]["on"] == [EVIL, "slow"] and found["front"]["axes"] == ["cost", "energy"]
+    both = json.loads(said(capsys, *by_cost, "--weight", "tpot=9", "--json")[1])
+    assert (both["answer"], both["winner"]["name"]) == ("WINNER", EVIL)
+    assert list(both["winner"]["fresh"]) == ["cost", "tpot"]
+    _, text = said(capsys, *by_cost, "--html", tmp_path / "page.html")
+    assert "slow wins: cost -5" in text and "score: cost 1;" in text
+    _, markdown = said(capsys, *by_cost, "--markdown")
+    assert "| cost vs control |" in markdown
+    assert "cost vs control" in (tmp_path / "page.html").read_text()
+
+
+def test_energy_may_be_weighed_without_prices(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.loads(said(capsys, log, "--weight", "energy=1", "--json")[1])
+    assert found["answer"] == "WINNER" and found["winner"]["name"] == EVIL
+    assert found["winner"]["fresh"]["energy"]["ratio"] == pytest.approx(0.9, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
+        (("--weight", "cost=1"), "cost is not known: no prices are known: give a price file with --prices"),
+        (("--weight", "price=1"), "write a measure (ttft, itl, tpot, e2e, cost, energy)"),
         (("--slo", "llama"), "llama2-70b"),
         (("--prices", "/nowhere/prices.yaml"), "found no such file"),
     ],
 )
 def test_a_flag_that_is_wrong_ends_with_2_and_says_what_would_do(
-    log: Path, flags: tuple[str, str], why: str, capsys: pytest.CaptureFixture[str]
+    log: Path, flags: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["rank", str(log), *flags]) == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_weight_of_cost_where_a_price_is_missing_says_which(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("gpus: {H100: 3.6}\n")
+    assert main(["rank", str(log), "--weight", "cost=2", "--prices", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert f"--weight cost=2: cost is not known: control: {path} has no price of 'NVIDIA H200'" in told
+
+
+def test_the_report_tells_the_same_of_cost_and_of_limits_in_every_form(
+    log: Path, prices: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ("--prices", prices, "--slo", "ttft=350,tpot=35")
+    page = tmp_path / "page.html"
+
+    def reported(*more: object) -> str:
+        assert main(["report", *map(str, (log, *flags, *more))]) == 0
+        return capsys.readouterr().out
+
+    out = reported("--json")
+    told, decided = json.loads(out), json.loads(said(capsys, log, *flags, "--json")[1])
+    assert told["cost"] == decided["cost"] and told["why"] == decided["why"]
+    assert out == reported("--json")
+    text = reported("--html", page)
+    assert "same bears at least 10 requests/s within the SLO: at most 0.769 USD per million tokens" in text
+    assert "same, against the control, a request answered within the SLO: cost +0.0 %" in text
+    assert "slow, try --kv-cache-dtype fp8:" in text and "untested on hardware" in text
+    shown = page.read_text()
+    assert "<h2>Cost</h2>" in shown and "<h2>Why</h2>" in shown and "room in the KV cache" in shown
+    assert "<b>|q" not in shown and "<script" not in shown and "http://" not in shown
+    assert main(["report", str(log)]) == 0
+    assert "price: no prices are known" in capsys.readouterr().out
+    assert main(["report", str(log), "--slo", "llama"]) == 2
+    assert "shadowlane report: --slo 'llama': write bounds in ms" in capsys.readouterr().err
 
 
 def test_the_calibration_is_no_part_of_any_figure(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

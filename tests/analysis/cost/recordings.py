@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from analysis.arm_figures import has_slo
+from analysis.columns import Columns
 from analysis.cost.energy import GpuReadings
 from analysis.cost.figures import Recorded
 from analysis.cost.prices import Prices
@@ -72,8 +74,9 @@ def recorded(
     change: Callable[[PairRecord], PairRecord] = lambda record: record,
 ) -> Recorded:
     tally, gpus = Tally(spec), GpuReadings()
-    for record in taken:
-        tally.add(change(record), record.at_ns // WINDOW_NS)
+    if taken:
+        columns = Columns.of(change(record) for record in taken)
+        tally.add(columns, np.array([record.at_ns for record in taken]) // WINDOW_NS)
     for frame in told:
         gpus.add(frame)
     return Recorded(tally, gpus, prices, WINDOW_NS, has_slo(spec), spec.alpha)

@@ -16,7 +16,7 @@ def used(told: Told, begin_s: float, end_s: float, slices: int = 1) -> Used:
     for at_s, watts, joules in told:
         found.add({"arm": "a", "at_ns": int(at_s * S), "gpus": [gpu(at_s, watts, joules)]})
     edges = np.linspace(begin_s, end_s, slices + 1) * S
-    return found.used("a", edges[:-1], edges[1:])
+    return found.energy("a", edges[:-1], edges[1:]).used(np.arange(slices))
 
 
 STEADY = [(float(n), 100.0, 5000.0 + 100.0 * n) for n in range(101)]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace as changed
 
@@ -103,7 +104,7 @@ def test_without_certainty_of_the_slo_there_is_no_cost_at_it() -> None:
             "p.yaml has no price of 'NVIDIA H200'",
         ),
         ([], PRICES, "per_million", "set its gpus"),
-        ([], PRICES, "tokens_per_gpu_s", "arms.same.gpus"),
+        ([], PRICES, "tokens_per_gpu_s", "its gpus under arms"),
         ([], PRICES, "joules_per_token", "were not read"),
         (list(readings(600, every_s=5.0)), PRICES, "joules_per_token", "mirror.readings_s"),
     ],
@@ -168,7 +169,7 @@ def test_as_an_axis_cost_is_by_request_so_that_longer_answers_are_not_cheaper() 
         more = tuple(changed(a, completion_tokens=90) if a.arm == "slow" else a for a in record.answers)
         return changed(record, answers=more)
 
-    numbers = sorted({one.at_ns // (2 * S) for one in STEADY})
+    numbers = np.unique([one.at_ns // (2 * S) for one in STEADY])
     cost, energy = axes(recorded(STEADY, WATCHED, change=longer), ("same", "slow"), numbers[1:-1])
     for axis in (cost, energy):
         said = axis.show(0.05)["candidates"]["slow"]
@@ -181,7 +182,7 @@ def test_as_an_axis_an_arm_that_keeps_the_slo_half_the_time_costs_about_twice_a_
         answers = tuple(changed(a, ttft_ms=900.0) if late and a.arm == "slow" else a for a in record.answers)
         return changed(record, answers=answers)
 
-    numbers = sorted({one.at_ns // (2 * S) for one in STEADY})
+    numbers = np.unique([one.at_ns // (2 * S) for one in STEADY])
     for axis in axes(recorded(STEADY, WATCHED, change=half), ("same", "slow"), numbers[1:-1]):
         said = axis.show(0.05)["candidates"]
         assert said["slow"]["lower"] > 1.5 and said["slow"]["upper"] < 3.0, axis.name
@@ -191,13 +192,15 @@ def test_as_an_axis_an_arm_that_keeps_the_slo_half_the_time_costs_about_twice_a_
 def test_windows_at_the_ends_of_a_run_are_filled_in_part_and_no_part_of_it() -> None:
     instants = [1.9, 2.5, 3.1, 4.2, 5.5, 6.1]  # of windows of 2 s: 0, 1, 1, 2, 2, 3
     some = [changed(one, at_ns=int(at_s * S)) for one, at_s in zip(STEADY, instants, strict=False)]
-    (run,) = recorded(some).tally.runs("same", 2 * S)
-    assert [(one.number, one.requests, one.seconds) for one in run] == [(1, 2, 2.0), (2, 2, 2.0)]
+    runs = recorded(some).tally.runs("same", 2 * S)
+    (run,), slices = runs.spans(), runs.slices
+    assert run == (0, 2) and slices.of("number").tolist() == [1, 2]
+    assert (slices.of("requests").tolist(), slices.seconds.tolist()) == ([2, 2], [2.0, 2.0])
 
 
 def test_an_axis_is_one_for_all_arms_or_for_none() -> None:
     half = [one for one in WATCHED if one["arm"] != "slow"]
-    numbers = sorted({one.at_ns // (2 * S) for one in STEADY})
+    numbers = np.unique([one.at_ns // (2 * S) for one in STEADY])
     cost, energy = axes(recorded(STEADY, half), ("same", "slow"), numbers)
     assert cost.withheld is not None and "slow" in cost.withheld and not cost.effects
     assert energy.withheld is not None and energy.withheld.startswith("slow")

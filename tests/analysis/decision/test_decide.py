@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace as changed
 
 from analysis.decision.conditions import ConditionError, parse
-from analysis.decision.decide import Wishes, decide, parse_weight
+from analysis.decision.decide import Wishes, decide
 from analysis.decision.evidence import Evidence
 from analysis.decision.gates import Bars
 from analysis.decision.markdown import render_markdown
+from analysis.decision.measures import parse_weight
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
 from analysis.measure import PairRecord

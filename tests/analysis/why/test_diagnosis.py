@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from analysis.why.diagnosis import why
+from analysis.why.diagnosis import Diagnoses
 from analysis.why.engines import Reading
 from analysis.why.signals import Telemetry
-from tests.analysis.cost.recordings import WINDOW_NS, S, pairs, recorded
+from tests.analysis.cost.recordings import S, pairs, recorded
 
-TALLY = recorded(list(pairs([4.0], 304.0))).tally
+JUDGED = recorded(list(pairs([4.0], 304.0)))
+RUNS = {arm: JUDGED.runs(arm) for arm in ("same", "slow")}
 
 
 def said(second: float) -> dict[str, float]:
@@ -24,7 +25,7 @@ def seen(tells: Callable[[float], dict[str, float]], seconds: Iterable[int] = ra
     found = Telemetry()
     for at_s in seconds:
         found.engine(Reading("same", at_s * S, 0.0, 0, "sglang", tells(at_s)))
-    return why(TALLY, found, ("same", "slow"), WINDOW_NS)
+    return Diagnoses().why(RUNS, found)
 
 
 def test_a_cause_that_holds_in_most_spans_is_the_arms_and_the_others_keep_their_shares() -> None:
@@ -55,4 +56,25 @@ def test_why_an_engine_says_nothing_is_told() -> None:
     found = Telemetry()
     for at_s in range(304):
         found.engine(Reading("same", at_s * S, 0.0, 0, None, {}, "its metrics answered 404"))
-    assert why(TALLY, found, ("same",), WINDOW_NS)["same"]["withheld"].startswith("its metrics answered 404")
+    same = Diagnoses().why(RUNS, found)["same"]
+    assert same["withheld"].startswith("its metrics answered 404")
+
+
+def test_of_a_long_experiment_spans_are_longer_and_the_last_are_told_one_by_one() -> None:
+    found = Telemetry()
+    for at_s in range(304):
+        found.engine(Reading("same", at_s * S, 0.0, 0, "sglang", said(at_s)))
+    every = Diagnoses().why(RUNS, found)["same"]
+    few = Diagnoses().why(RUNS, found, most=6, latest=2)["same"]
+    assert (every["spans"], few["spans"], len(few["course"])) == (10, 5, 2)
+    assert few["course"][-1]["cause"] == "idle" and few["cause"] == every["cause"]
+    assert few["shares"]["kv_capacity"] == pytest.approx(every["shares"]["kv_capacity"], abs=0.1)
+
+
+def test_a_diagnosis_that_goes_on_is_the_one_that_would_be_made_anew() -> None:
+    found, kept = Telemetry(), Diagnoses()
+    for at_s in range(304):
+        found.engine(Reading("same", at_s * S, 0.0, 0, "sglang", said(at_s)))
+        if at_s % 50 == 0:
+            assert kept.why(RUNS, found) == Diagnoses().why(RUNS, found)
+    assert kept.why(RUNS, found) == Diagnoses().why(RUNS, found)

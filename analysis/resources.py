@@ -1,0 +1,82 @@
+"""What do the arms' engines and GPUs do, what does that cost, and what limits them?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from analysis.arm_figures import has_slo
+from analysis.columns import Columns, Ints
+from analysis.cost.axes import Axis, axes
+from analysis.cost.energy import GpuReadings
+from analysis.cost.figures import Recorded
+from analysis.cost.prices import Prices
+from analysis.cost.section import section
+from analysis.cost.tally import Tally
+from analysis.spec import ExperimentSpec
+from analysis.stats.windows import Windows
+from analysis.why.diagnosis import Diagnoses
+from analysis.why.engines import Reading
+from analysis.why.signals import Telemetry
+
+# So that a long experiment is shown as fast as a short one: beyond these windows, half minutes, are joined.
+_MOST_UNITS = 4096
+_MOST_SPANS = 1024
+_LATEST = 120  # spans that are told one by one
+
+
+class Resources:
+    """Takes the pairs that are judged, and readings of arms' GPUs and engines, in order of time."""
+
+    def __init__(self, spec: ExperimentSpec) -> None:
+        self._spec = spec
+        self._arms = ("control", *spec.candidates)
+        self._tally = Tally(spec)
+        self._gpus = GpuReadings()
+        self._telemetry = Telemetry()
+        self._diagnoses = Diagnoses()
+
+    def add(self, columns: Columns, windows: Ints) -> None:
+        """Takes pairs with the numbers of their windows."""
+        self._tally.add(columns, windows)
+
+    def gpus(self, frame: Mapping[str, Any]) -> None:
+        """Takes one reading of an arm's GPUs."""
+        self._gpus.add(frame)
+        self._telemetry.gpus(frame)
+
+    def engine(self, reading: Reading) -> None:
+        """Takes one look at an arm's engine."""
+        self._telemetry.engine(reading)
+
+    def show(self, windows: Windows | None, prices: Prices | None) -> dict[str, Any]:
+        """What each arm costs and what limits it, JSON-able."""
+        numbers = self._numbers(windows)
+        join = 1
+        while self._spec.mode == "live" and len(numbers) > _MOST_UNITS * join:
+            join *= 2
+        recorded = self._recorded(windows, prices, join)
+        found = axes(recorded, self._spec.candidates, numbers)
+        return {"cost": section(recorded, self._spec, found), "why": self._why(windows, _MOST_SPANS, _LATEST)}
+
+    def axes(self, windows: Windows | None, prices: Prices | None) -> list[Axis]:
+        """Cost and energy as measures by which candidates are compared with the control, window by window."""
+        return axes(self._recorded(windows, prices), self._spec.candidates, self._numbers(windows))
+
+    def why(self, windows: Windows | None) -> dict[str, Any]:
+        """What limits each arm, JSON-able, with every half minute."""
+        return self._why(windows, None, None)
+
+    def _why(self, windows: Windows | None, most: int | None, latest: int | None) -> dict[str, Any]:
+        recorded = self._recorded(windows, None)
+        runs = {arm: recorded.runs(arm) for arm in self._arms}
+        return self._diagnoses.why(runs, self._telemetry, most, latest)
+
+    def _recorded(self, windows: Windows | None, prices: Prices | None, join: int = 1) -> Recorded:
+        spec = self._spec
+        # Where arms take turns slots have lengths of their own.
+        window_ns = None if windows is None or spec.mode != "live" else windows.window_ns
+        return Recorded(self._tally, self._gpus, prices, window_ns, has_slo(spec), spec.alpha, join)
+
+    def _numbers(self, windows: Windows | None) -> Ints:
+        return np.array([] if windows is None else windows.numbers(), dtype=np.int64)
