@@ -4,13 +4,15 @@
 
 Multi-turn chats of 8k tokens (32 KB) over 16 engines, each sent where it was before: per turn an answer and a
 question. "blocks" are a prompt's links, of a KB at most, each counted once for each engine that holds it.
+A memory that is full lets go of as many as come. How much room Python's tables then have to spare depends on
+how far their number is from a power of two, so several sizes are tried, and the least and most shown.
 With `PYTHONPATH=build/fast:. python -P -m bench.index` the compiled form is measured (`make fast`).
 """
 
 import gc
 import sys
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 from statistics import median
 from time import perf_counter_ns
@@ -21,6 +23,8 @@ from routing.index import PrefixIndex
 ENGINES = 16
 TURN_BYTES = (900, 300)  # an answer, a question
 KB = 1024
+ANSWER_BYTES = 900
+SIZES = (50_000, 58_000, 66_000, 74_000, 82_000, 90_000)  # not twice the same room to spare
 LONG, CHATS, TINY = "8k-token prompts", "chats of 12 turns", "tiny prompts"
 
 Asked = tuple[list[int], list[int]]
@@ -48,33 +52,61 @@ def asked(rng: Random, kind: str) -> Iterable[Asked]:
     return [talk(rng, 32 if kind == LONG else 1)]
 
 
+def send(found: PrefixIndex, rng: Random, kind: str, at_s: float) -> list[Asked]:
+    """A client's requests, each from its choice to its end."""
+    engine, prompts = rng.randrange(ENGINES), list(asked(rng, kind))
+    for chain, ends in prompts:
+        found.record(engine, chain, ends, at_s)
+        found.confirm(engine, chain)
+        found.release(engine, chain)
+        found.answer(engine, chain, rng.randrange(ANSWER_BYTES))
+    return prompts
+
+
+def held(found: PrefixIndex) -> int:
+    return sum(found.entries(engine) for engine in range(ENGINES))
+
+
 def filled(entries: int, rng: Random, kind: str) -> tuple[PrefixIndex, list[Asked]]:
     """An index of so many entries over all engines, and some of the prompts it holds."""
     found, at_s = PrefixIndex(1 << 60), 0.0
     some: list[Asked] = []
-    while sum(found.entries(engine) for engine in range(ENGINES)) < entries:
+    while held(found) < entries:
         for _ in range(max(1, min(64, entries // 64))):
-            engine = rng.randrange(ENGINES)
-            for chain, ends in asked(rng, kind):
-                at_s += 0.001
-                found.record(engine, chain, ends, at_s)
-                found.confirm(engine, chain)
+            at_s += 0.01
+            prompts = send(found, rng, kind, at_s)
             if len(some) < 512:
-                some.append((chain, ends))
+                some.append(prompts[-1])
     return found, some
 
 
-def memory(kind: str) -> float:
+def grown(entries: int, rng: Random, kind: str) -> PrefixIndex:
+    """An index that let go of nothing yet."""
+    return filled(entries, rng, kind)[0]
+
+
+def full(entries: int, rng: Random, kind: str) -> PrefixIndex:
+    """An index that holds about so many entries, and was sent four times as many."""
+    found, _ = filled(entries, rng, kind)
+    for engine in range(ENGINES):
+        found.set_capacity(engine, found.held_bytes(engine))
+    sent, at_s = 0, 1e3
+    while sent < 3 * entries:
+        at_s += 0.01
+        sent += len(send(found, rng, kind, at_s)[-1][0])
+    return found
+
+
+def memory(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: str) -> float:
     """Bytes an entry, by what Python allocated, keys and all."""
     gc.collect()
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    found, some = filled(200_000, Random(1), kind)
-    some.clear()
+    found = make(entries, Random(1), kind)
     gc.collect()
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
-    return used / sum(found.entries(engine) for engine in range(ENGINES))
+    return used / held(found)
 
 
 def timed(found: PrefixIndex, prompts: list[Asked]) -> tuple[float, float]:
@@ -125,7 +157,9 @@ def turn_us() -> float:
 def main() -> None:
     print("compiled" if index.__file__.endswith(".so") else "interpreted", sys.version.split()[0])
     for kind in (LONG, CHATS, TINY):
-        print(f"{kind:20} {memory(kind):6.0f} B an entry")
+        growing = memory(grown, 200_000, kind)
+        steady = [memory(full, size, kind) for size in SIZES]
+        print(f"{kind:20} {growing:6.0f} B an entry; full {min(steady):.0f} to {max(steady):.0f}")
     base = 0.0
     for entries in (1_000, 10_000, 100_000, 1_000_000):
         found, some = filled(entries, Random(1), CHATS)

@@ -9,6 +9,7 @@ along a chain is monotone, and `match` bisects.
 from collections.abc import Sequence
 from typing import Final
 
+from routing.recency import Run, Trunk
 from routing.runs import Runs
 
 DEFAULT_CAPACITY_BYTES: Final = 256 * 1024 * 4
@@ -28,9 +29,12 @@ class PrefixIndex:
     ) -> None:
         self._capacity_bytes = capacity_bytes
         self._max_age_s = max_age_s
+        # What is recorded within a step has one instant: one object, not one for each prompt.
+        self._step_s = max_age_s / 1024
+        self._at_s = 0.0
         self._engines: dict[int, Runs] = {}
-        # Who holds a chain's first link, a bit for each engine: most hold nothing of it, and are not asked.
-        self._holders: dict[int, int] = {}
+        # Who holds a chain's first link: most hold nothing of it, and are not asked.
+        self._roots: dict[int, Run] = {}
         self._sizes: dict[int, int] = {}
         self._shares: dict[int, float] = {}
 
@@ -61,9 +65,12 @@ class PrefixIndex:
         runs = self._engines.get(engine)
         if runs is None:
             runs = self._runs(engine)
-        runs.touch(chain, ends, at_s, is_ours)
+        if at_s - self._at_s >= self._step_s:
+            self._at_s = at_s
+        runs.touch(chain, ends, self._at_s, is_ours)
         runs.expire(at_s - self._max_age_s)
-        runs.evict()
+        if runs.held_bytes > runs.capacity_bytes:
+            runs.evict()
 
     def release(self, engine: int, chain: Sequence[int]) -> None:
         """A request that was recorded has ended. Once for each `record`."""
@@ -94,17 +101,12 @@ class PrefixIndex:
         found: dict[int, int] = {}
         if not chain:
             return found
-        holders = self._holders.get(chain[0], 0)
-        if not holders:
-            return found
+        root = self._roots.get(chain[0])
         length = len(chain)
-        engine = 0
-        while holders:
-            if not holders & 1:
-                skipped = (holders & -holders).bit_length() - 1
-                holders >>= skipped
-                engine += skipped
-            entries = self._engines[engine].entries
+        while root is not None:
+            trunk = root.parent
+            assert isinstance(trunk, Trunk)
+            entries = trunk.entries
             low, high = 1, length  # chain[:low] is held; bisect for how far
             while low < high:
                 middle = (low + high) // 2
@@ -112,9 +114,8 @@ class PrefixIndex:
                     low = middle + 1
                 else:
                     high = middle
-            found[engine] = ends[low - 1]
-            holders >>= 1
-            engine += 1
+            found[trunk.engine] = ends[low - 1]
+            root = root.beside
         return found
 
     def forget(self, engine: int) -> None:
@@ -126,7 +127,7 @@ class PrefixIndex:
     def entries(self, engine: int) -> int:
         """How many beginnings are remembered of the engine."""
         runs = self._engines.get(engine)
-        return 0 if runs is None else len(runs.entries)
+        return 0 if runs is None else runs.trunk.links
 
     def used_bytes(self, engine: int) -> int:
         """How much of what the engine holds is of requests in flight; what they share counts once."""
@@ -148,6 +149,6 @@ class PrefixIndex:
     def _runs(self, engine: int) -> Runs:
         runs = self._engines.get(engine)
         if runs is None:
-            runs = Runs(engine, self._capacity_bytes, MIN_ENTRY_BYTES, self._holders)
+            runs = Runs(engine, self._capacity_bytes, MIN_ENTRY_BYTES, self._roots)
             self._engines[engine] = runs
         return runs

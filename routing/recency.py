@@ -2,17 +2,19 @@
 
 
 class Run:
-    """Links that stand and fall together but for their end.
+    """Links that stand and fall together but for their end: `before`, and then `last`, mostly alone.
 
     `unsure`: how many requests sent it that have not been answered yet, as long as none has been; -1 from the
-    first answer on.
+    first answer on. `beside`: of a run that continues nothing, the next engine's that begins with that link.
     """
 
     __slots__ = (
         "answer",
         "at_s",
+        "before",
+        "beside",
         "kept",
-        "links",
+        "last",
         "newer",
         "older",
         "parent",
@@ -22,9 +24,13 @@ class Run:
         "users",
     )
 
-    def __init__(self, parent: "Run | None", links: tuple[int, ...], size: int, unsure: int) -> None:
+    def __init__(
+        self, parent: "Run | None", before: tuple[int, ...], last: int, size: int, unsure: int
+    ) -> None:
         self.parent = parent
-        self.links = links
+        self.before = before
+        self.last = last
+        self.beside: Run | None = None
         self.size = size  # bytes
         self.answer = 0  # bytes that are answered where it ends, as long as nothing continues it
         self.unsure = unsure
@@ -34,6 +40,24 @@ class Run:
         self.queue: Recency | None = None
         self.older: Run | None = None
         self.newer: Run | None = None
+
+
+class Trunk(Run):
+    """What all runs of an engine continue that continue nothing else: no link, and never let go of."""
+
+    __slots__ = ("engine", "entries")
+
+    def __init__(self, engine: int) -> None:
+        super().__init__(None, (), 0, 0, -1)
+        self.engine = engine
+        self.entries: dict[int, Run] = {}
+        """All links of the engine but those that begin a chain."""
+        self.kept = self.users = 1  # for itself
+
+    @property
+    def links(self) -> int:
+        """How many links the engine's runs have."""
+        return len(self.entries) + self.kept - 1
 
 
 class Recency:
@@ -49,7 +73,8 @@ class Recency:
         """Make it the newest, wherever it was."""
         if run is self.newest:
             return
-        take_out(run)
+        if run.queue is not None:
+            take_out(run)
         newest = self.newest
         run.older = newest
         if newest is None:

@@ -14,38 +14,42 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from routing.recency import Recency, Run, take_out
+from routing.recency import Recency, Run, Trunk, take_out
 
 _SURE: Final = -1
+_SMALL: Final = 4096
+_SIZES: Final = tuple(range(_SMALL))
+"""A size that is often seen is one object, not one for each run that has it."""
 
 
 class Runs:
-    """One engine's runs; `holders` is shared by all engines: a chain's first link -> a bit for each engine.
+    """One engine's runs. `roots` is shared by all engines: a chain's first link -> the runs that begin with
+    it, one for each engine that holds it, each `beside` the next. `entries` has all other links.
 
     Queues hold the runs where a prompt ended, by when one last did, and those whose continuations went:
     `_busy` those that are in use, `_idle` the others.
     """
 
     __slots__ = (
-        "_bit",
         "_busy",
-        "_holders",
         "_idle",
         "_least_bytes",
+        "_roots",
         "_told_s",
         "capacity_bytes",
         "entries",
         "held_bytes",
+        "trunk",
         "used_bytes",
     )
 
-    def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, holders: dict[int, int]) -> None:
+    def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, roots: dict[int, Run]) -> None:
         """`least_bytes`: what a link counts at the least against the capacity."""
-        self._bit = 1 << engine
-        self._holders = holders
+        self._roots = roots
         self._least_bytes = least_bytes
         self.capacity_bytes = capacity_bytes
-        self.entries: dict[int, Run] = {}
+        self.trunk = Trunk(engine)
+        self.entries = self.trunk.entries
         self.held_bytes = 0
         self.used_bytes = 0  # of prompts in flight, what they share counted once
         self._idle = Recency()
@@ -62,7 +66,7 @@ class Runs:
             if fits <= 0:
                 return
         entries = self.entries
-        low, high = 0, fits  # chain[:low] is held; bisect for how far
+        low, high = 1, fits  # chain[:low] is held, if any; bisect for how far
         run: Run | None = None
         while low < high:
             middle = (low + high) // 2
@@ -72,13 +76,19 @@ class Runs:
             else:
                 run = found
                 low = middle + 1
-        if run is not None and run.links[-1] != chain[low - 1]:
+        beside: Run | None = None
+        if run is None:
+            beside = self._roots.get(chain[0])
+            if beside is not None:
+                run = self._own(beside)
+            if run is None:
+                low = 0
+        if run is not None and run.last != chain[low - 1]:
             run = self._split(run, chain[low - 1])
-        if low < fits:
-            run = self._added(run, chain, ends, low, fits)
-        elif run is not None and run.unsure != _SURE:
+        if run is None or low < fits:
+            run = self._added(run, beside, chain, ends, low, fits)
+        elif run.unsure != _SURE:
             run.unsure += 1
-        assert run is not None
         run.at_s = self._told_s = at_s
         if is_ours and fits == len(chain):
             self._use(run)
@@ -86,27 +96,30 @@ class Runs:
 
     def release(self, link: int) -> None:
         """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
-        self._release(self.entries.get(link))
+        self._release(self.entries.get(link) or self._own(self._roots.get(link)))
 
     def answer(self, link: int, size: int) -> None:
         """So many bytes are the answer to what ends in `link`, or will be. Of several the last counts."""
-        run = self.entries.get(link)
-        if run is None or run.kept or run.links[-1] != link:
+        run = self.entries.get(link) or self._own(self._roots.get(link))
+        if run is None or run.kept or run.last != link:
             return
+        if size < _SMALL:
+            size = _SIZES[size]
         self.held_bytes += size - run.answer
         run.answer = size
-        self.evict()
+        if self.held_bytes > self.capacity_bytes:
+            self.evict()
 
     def confirm(self, link: int) -> None:
         """What ends in `link` is held, and so is what it continues."""
-        run = self.entries.get(link)
+        run = self.entries.get(link) or self._own(self._roots.get(link))
         while run is not None and run.unsure != _SURE:
             run.unsure = _SURE
             run = run.parent
 
     def retract(self, link: int) -> None:
         """One request less was sent what ends in `link`: gone when it was the last, and none was answered."""
-        run = self.entries.get(link)
+        run = self.entries.get(link) or self._own(self._roots.get(link))
         if run is None or run.unsure == _SURE:
             return
         if run.unsure > 0:
@@ -143,82 +156,115 @@ class Runs:
                 run.answer -= gone
                 self.held_bytes -= gone
                 continue
-            links = run.links
-            each = run.size // len(links)
+            links = len(run.before) + 1
+            each = run.size // links
             number = (surplus + each - 1) // each
-            if number >= len(links):
+            if number >= links:
                 self._remove(run, oldest=True)
                 continue
             self._unuse(run)
-            stay = len(links) - number
-            for link in links[stay:]:
+            before, stay = run.before, links - number
+            for link in before[stay:]:
                 del self.entries[link]
-            run.links = links[:stay]
+            del self.entries[run.last]
+            run.before, run.last = before[: stay - 1], before[stay - 1]
             run.size -= each * number
             self.held_bytes -= each * number
 
     def clear(self) -> None:
         """Forget everything but the capacity."""
-        for link, run in self.entries.items():
-            if run.parent is None and run.links[0] == link:
-                self._let_go(link)
-        for run in self.entries.values():  # they hold one another
-            run.older = run.newer = run.queue = None
-        for run in self.entries.values():
-            run.parent = None
-        self.entries = {}
-        self.held_bytes = self.used_bytes = 0
-        self._idle, self._busy = Recency(), Recency()
+        while (run := self._idle.oldest or self._busy.oldest) is not None:
+            if run.kept:
+                take_out(run)
+            else:
+                self._remove(run, oldest=True)
+
+    def _own(self, run: Run | None) -> Run | None:
+        """This engine's of the runs that begin with one link."""
+        trunk = self.trunk
+        while run is not None and run.parent is not trunk:
+            run = run.beside
+        return run
 
     def _added(
-        self, parent: Run | None, chain: Sequence[int], ends: Sequence[int], start: int, end: int
+        self,
+        parent: Run | None,
+        beside: Run | None,
+        chain: Sequence[int],
+        ends: Sequence[int],
+        start: int,
+        end: int,
     ) -> Run:
-        links = tuple(chain[start:end])
+        """Take in `chain[start:end]`. Without a parent `beside` are the others' runs that begin so."""
         size = ends[end - 1] - (ends[start - 1] if start else 0)
         least = self._least_bytes * (end - start)
         if size < least:
             size = least
-        run = Run(parent, links, size, 1)
-        entries = self.entries
-        for link in links:
-            entries[link] = run
+        if size < _SMALL:
+            size = _SIZES[size]
+        entries, last = self.entries, chain[end - 1]
+        before = tuple(chain[start : end - 1]) if end - start > 1 else ()
         self.held_bytes += size
         if parent is None:
-            holders, first = self._holders, links[0]
-            holders[first] = holders.get(first, 0) | self._bit
+            parent = self.trunk
+            run = Run(parent, before, last, size, 1)
+            run.beside = beside
+            self._roots[chain[0]] = run
+            if before:
+                for link in before[1:]:
+                    entries[link] = run
+                entries[last] = run
         else:
-            parent.kept += 1
-            self.held_bytes -= parent.answer  # it is in what continues
-            parent.answer = 0
+            run = Run(parent, before, last, size, 1)
+            for link in before:
+                entries[link] = run
+            entries[last] = run
+        parent.kept += 1
+        self.held_bytes -= parent.answer  # it is in what continues
+        parent.answer = 0
         return run
 
     def _split(self, run: Run, link: int) -> Run:
         """Part a run after `link`. Back comes its beginning, which the rest continues, with its stamp."""
-        links = run.links
-        at = links.index(link) + 1
-        size = run.size * at // len(links)
-        head = Run(run.parent, links[:at], size, _SURE if run.unsure == _SURE else 0)
+        before, parent = run.before, run.parent
+        at = before.index(link)
+        size = run.size * (at + 1) // (len(before) + 1)
+        head = Run(parent, before[:at], link, size, _SURE if run.unsure == _SURE else 0)
         head.kept = 1
         head.users = 1 if run.users else 0
-        for one in head.links:
-            self.entries[one] = head
+        entries = self.entries
+        inner = before[:at]
+        if parent is self.trunk:
+            head.beside = self._roots[before[0]]
+            self._roots[before[0]] = head
+            self._uproot(run, before[0])
+            if at:
+                inner = before[1:at]
+                entries[link] = head
+        else:
+            entries[link] = head
+        for one in inner:
+            entries[one] = head
         run.parent = head
-        run.links = links[at:]
+        run.before = before[at + 1 :]
         run.size -= size
         return head
 
     def _remove(self, run: Run, oldest: bool) -> None:
         """Drop a run that nothing continues. `oldest`: it was that, and so is then what it continued."""
-        entries = self.entries
-        for link in run.links:
+        entries, before, parent = self.entries, run.before, run.parent
+        assert parent is not None
+        if parent is self.trunk:
+            self._uproot(run, before[0] if before else run.last)
+            if before:
+                before = (*before[1:], run.last)
+        else:
+            del entries[run.last]
+        for link in before:
             del entries[link]
         self.held_bytes -= run.size + run.answer
         take_out(run)
-        parent = run.parent
         self._unuse(run)
-        if parent is None:
-            self._let_go(run.links[0])
-            return
         run.parent = None
         parent.kept -= 1
         if not parent.kept and parent.queue is None:
@@ -257,11 +303,14 @@ class Runs:
                 self._idle.add_oldest(run)
             self._release(run.parent)
 
-    def _let_go(self, first: int) -> None:
-        """The engine no longer holds a chain that begins with `first`."""
-        holders = self._holders
-        left = holders.get(first, 0) & ~self._bit
-        if left:
-            holders[first] = left
+    def _uproot(self, run: Run, first: int) -> None:
+        at, beside = self._roots[first], run.beside
+        run.beside = None
+        if at is not run:
+            while at.beside is not run and at.beside is not None:
+                at = at.beside
+            at.beside = beside
+        elif beside is None:
+            del self._roots[first]
         else:
-            holders.pop(first, None)
+            self._roots[first] = beside
