@@ -8,7 +8,7 @@ from typing import Final
 # A string, or a bracket: all that matters for knowing how deep one is.  A string that does not end within the
 # body still matches, to the body's end: else each quote in it would be tried as a beginning, which takes
 # hours for a few megabytes of them.  Possessive, as there is nothing to be gained by stepping back.
-_MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
+MARK = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?)|[{}\[\]]', re.DOTALL)
 _COLON = re.compile(rb"\s*+:\s*+")
 _MOST_MARKS = 400_000  # a tenth of a second's worth; no prompt has as many strings
 
@@ -57,7 +57,7 @@ def _in_json(body: bytes) -> ModelName | None:
     depth = 0
     at = 0
     for _ in range(_MOST_MARKS):
-        mark = _MARK.search(body, at)
+        mark = MARK.search(body, at)
         if mark is None:
             break
         at = mark.end()
@@ -74,7 +74,7 @@ def _in_json(body: bytes) -> ModelName | None:
             colon = _COLON.match(body, at)
             if colon is None:
                 continue  # a value, not a key
-            value = _MARK.match(body, colon.end())
+            value = MARK.match(body, colon.end())
             if value is None or body[value.start()] != ord('"') or not value[1]:
                 found = None
                 continue
