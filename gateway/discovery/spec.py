@@ -136,9 +136,7 @@ def _engines(config: Config, fleet: Fleet, found: Mapping[str, Found]) -> Iterat
 
 def _arms(config: Config) -> set[tuple[str, str, int, str]]:
     return {
-        identity(arm.engine)
-        for experiment in config.experiments
-        for _name, _place, arm in experiment.arms
+        identity(arm.engine) for experiment in config.experiments for _name, _place, arm in experiment.arms
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,7 +62,13 @@ def test_an_answer_that_failed_has_no_text(tmp_path: Path) -> None:
     assert set(texts_of(frame)) == {("control", 0)}
 
 
-@given(st.integers(2_000, 20_000), st.lists(st.integers(1, 400), min_size=1, max_size=60))
+def size_of(frame: dict[str, Any]) -> int:
+    with TemporaryDirectory() as folder:
+        Texts(Path(folder), 1 << 20).keep(frame)
+        return (Path(folder) / NAME).stat().st_size
+
+
+@given(st.integers(2_000, 6_000), st.lists(st.integers(1, 400), min_size=1, max_size=20))
 def test_the_last_texts_are_kept_and_take_no_more_room_than_was_allowed(
     limit_bytes: int, lengths: list[int]
 ) -> None:
@@ -73,6 +80,9 @@ def test_the_last_texts_are_kept_and_take_no_more_room_than_was_allowed(
         assert texts.lost == 0
         kept = [texts_in(Path(folder), str(number)) is not None for number in range(len(lengths))]
         assert kept[-1] and kept == sorted(kept)  # of the oldest none, of the latest all
+        sizes = [size_of(pair(str(number), ["x"] * length)) for number, length in enumerate(lengths)]
+        fit = sum(total <= limit_bytes // 2 for total in accumulate(reversed(sizes)))
+        assert all(kept[len(kept) - fit :])  # what half the room holds is there
 
 
 def test_what_is_torn_or_damaged_costs_that_text_alone(tmp_path: Path) -> None:
