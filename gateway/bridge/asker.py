@@ -19,6 +19,12 @@ _RENDER = "/render"
 USER_AGENT = "shadowlane-lessons"
 """By this an engine's log tells what was asked to learn by from what clients asked."""
 _REFUSED = frozenset({401, 403, 404, 405, 501})
+_LATER = frozenset({0, 408, 425, 429, 502, 503, 504})
+"""Statuses that say nothing of what was asked; 0 is no answer at all.  A 500 may be the template's word."""
+
+
+class UnansweredError(Exception):
+    """The engine did not say: it is to be asked again."""
 
 
 class _Answer(msgspec.Struct):
@@ -67,7 +73,7 @@ class Asker:
         body = tokenize_body(fit, self.place.model)
         async with self._turn:
             if body is not None and self.tokenize is not Offer.NO:
-                found = await self._tokenized(body)
+                _, found = await self._tokenized(body)
                 if found is not None or self.tokenize is Offer.YES:
                     return found
             if self.render is not Offer.NO:
@@ -79,33 +85,35 @@ class Asker:
         return None
 
     async def chat_ids(self, body: dict[str, Any], model: str | None) -> list[int] | None:
-        """The token ids of a made-up chat for the probe."""
+        """The token ids of a made-up chat for the probe; None when it is refused.  Raises UnansweredError."""
         name = self.place.model or model
         named = body if name is None else {"model": name, **body}
         async with self._turn:
             if self.tokenize is not Offer.NO:
-                found = await self._tokenized(named)
+                status, found = await self._tokenized(named)
+                if status in _LATER:
+                    raise UnansweredError
                 if found is not None or self.tokenize is Offer.YES:
                     return found
             if self.render is Offer.NO:
                 return None
             status, found = await self._asked(CHAT + _RENDER, named)
+            if status in _LATER:
+                raise UnansweredError
             self.render = _seen(self.render, status, found)
             return found
 
-    async def _tokenized(self, body: dict[str, Any]) -> list[int] | None:
+    async def _tokenized(self, body: dict[str, Any]) -> tuple[int, list[int] | None]:
         for path in (self._path,) if self.tokenize is Offer.YES else _TOKENIZE:
             status, found = await self._asked(path, body)
             if found is not None:
                 self.tokenize, self._path = Offer.YES, path
-                return found
-            if status == 0:
-                return None
+                break
             if self.tokenize is Offer.YES or status not in _REFUSED:
-                break  # it is there, and refuses this one
+                break  # it is there, and refuses this one; or did not answer
         else:
             self.tokenize = Offer.NO
-        return None
+        return status, found
 
     async def _asked(self, path: str, body: dict[str, Any]) -> tuple[int, list[int] | None]:
         """The answer's status, 0 where there was none, and the ids it holds."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.bridge.asker import Asker
+from gateway.bridge.asker import Asker, UnansweredError
 from gateway.bridge.frames import Asked, FleetPlace
 from routing.bridge.fit import fit
 from routing.bridge.probe import Probed, Step, probed, steps
@@ -116,6 +116,10 @@ class Classroom:
         return False
 
     async def _answers(self, asker: Asker, asked: Sequence[Step]) -> Probed | None:
+        """What an engine's answers say.
+
+        One that is missing is no refusal: that would be another template, and all that was learned forgotten.
+        """
         known: dict[str, list[int] | None] = {}
 
         async def ids(body: dict[str, Any]) -> list[int] | None:
@@ -124,7 +128,9 @@ class Classroom:
                 known[key] = await asker.chat_ids(body, self.place.model)
             return known[key]
 
-        first = await ids(asked[0].before)
-        if first is None:
+        try:
+            if await ids(asked[0].before) is None:
+                return None
+            return probed(asked, [(await ids(one.before), await ids(one.after)) for one in asked])
+        except UnansweredError:
             return None
-        return probed(asked, [(await ids(one.before), await ids(one.after)) for one in asked])

@@ -68,9 +68,10 @@ class Bridge:
         return len(self._nodes)
 
     def forget(self) -> None:
-        """Begin a new epoch."""
-        self._nodes.clear()
-        self.epoch += 1
+        """Begin a new epoch, if there is anything to forget."""
+        if len(self._nodes):
+            self._nodes.clear()
+            self.epoch += 1
 
     def known_bytes(self, chain: Sequence[int], ends: Sequence[int]) -> int:
         """How much of a prompt's beginning has been learned."""

@@ -35,6 +35,16 @@ def promised(bridge: Bridge, said: list[Said]) -> list[int]:
     return list(found.blocks) if found else []
 
 
+def test_an_epoch_ends_only_where_something_is_forgotten() -> None:
+    bridge = Bridge(BLOCK, TAIL)
+    bridge.forget()  # as when it is first told what the template does
+    assert bridge.epoch == 0
+    learn(bridge, [("user", "What is a block?")])
+    bridge.forget()
+    bridge.forget()
+    assert bridge.epoch == 1 and not len(bridge)
+
+
 def test_a_prompt_learned_is_known_but_for_its_last_token() -> None:
     bridge = Bridge(BLOCK, TAIL)
     said = [("system", "Be brief. " * 20), ("user", "What is a block?")]
