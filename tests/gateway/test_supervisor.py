@@ -30,6 +30,17 @@ print("UP stubborn", flush=True)
 while True:
     time.sleep(60)
 """
+GIVES_WAY = """
+import os, signal, time
+def end(*_):
+    os.write(1, f"NICE {os.getpriority(os.PRIO_PROCESS, 0)}\\n".encode())
+    os._exit(0)
+signal.signal(signal.SIGTERM, end)
+os.nice(10)
+print("UP", flush=True)
+while True:
+    time.sleep(60)
+"""
 SUPERVISOR = """
 import json, os, sys
 from gateway.children import Child, Stage
@@ -67,6 +78,22 @@ def test_a_child_gets_its_spec_on_stdin_and_the_end_is_clean() -> None:
         os.kill(running.pid, signal.SIGTERM)
         assert running.ended() == 0
         assert "END worker-0" in running.said
+
+
+def may_hasten() -> bool:
+    """Whether this process may raise a priority: CAP_SYS_NICE, which containers often lack, root's too."""
+    lines = Path("/proc/self/status").read_text().splitlines() if Path("/proc/self/status").exists() else []
+    return any(int(line.split()[1], 16) >> 23 & 1 for line in lines if line.startswith("CapEff"))
+
+
+@pytest.mark.skipif(not may_hasten(), reason="this process may not raise a priority (CAP_SYS_NICE)")
+def test_a_child_that_gives_way_to_others_need_not_while_it_ends() -> None:
+    gives_way = ["shadow", "SHADOW", [sys.executable, "-c", GIVES_WAY], "", 20.0]
+    with program(supervisor(gives_way)) as running:
+        running.line("UP")
+        os.kill(running.pid, signal.SIGTERM)
+        running.line(f"NICE {os.getpriority(os.PRIO_PROCESS, 0)}")
+        assert running.ended() == 0
 
 
 def test_a_spec_larger_than_a_pipe_arrives_although_the_child_is_slow_to_read() -> None:
