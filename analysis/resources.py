@@ -22,7 +22,7 @@ from analysis.why.signals import Telemetry
 # So that a long experiment is shown as fast as a short one: beyond these windows, half minutes, are joined.
 _MOST_UNITS = 4096
 _MOST_SPANS = 1024
-_LATEST = 120  # spans that are told one by one
+_LATEST = 40  # spans that are told one by one
 
 
 class Resources:

@@ -70,20 +70,23 @@ def short(value: float | None) -> str:
 
 
 def summary(cost: Json) -> list[str]:
-    """What each arm costs at the SLO, in a sentence; those of which the same cannot be said together."""
-    found: dict[str, list[str]] = {}
+    """What each arm costs at the SLO, in a sentence; those of which one reason withholds it together."""
+    told: list[str] = []
+    withheld: dict[str, list[str]] = {}
     for arm, said in cost["arms"].items():
-        found.setdefault(_at_slo(cost, said), []).append(arm)
-    return [f"{', '.join(arms)}{sentence}" for sentence, arms in found.items()]
+        load: Json = said["max_load"]
+        if load["withheld"] is None:
+            told.append(f"{arm} {_at_slo(cost, said)}")
+        else:
+            withheld.setdefault(load["withheld"], []).append(arm)
+    return told + [f"{', '.join(arms)}: no cost at the SLO: {why}" for why, arms in withheld.items()]
 
 
 def _at_slo(cost: Json, said: Json) -> str:
     load: Json = said["max_load"]
-    if load["withheld"] is not None:
-        return f": no cost at the SLO: {load['withheld']}"
     level = said["curve"][said["at_slo"]]
     more = "" if load["below"] is None else f", not {load['below']:.3g}"
-    bears = f" bears at least {load['at_least']:.3g} requests/s within the SLO{more}"
+    bears = f"bears at least {load['at_least']:.3g} requests/s within the SLO{more}"
     total = level["per_million"]["total"]
     if total["value"] is None:
         return f"{bears}; what that costs is withheld: {total['withheld']}"

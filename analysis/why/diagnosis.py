@@ -7,6 +7,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from analysis.cost.slices import Runs
+from analysis.why.rows import advice, rows
 from analysis.why.rules import Cause, Finding, diagnose
 from analysis.why.signals import Signals, Telemetry
 from analysis.why.tries import tries
@@ -100,7 +101,9 @@ class Diagnoses:
             {"flag": one.flag, "why": one.why, "effect": one.effect, "strength": said["strength"]}
             for one in tries(said["cause"], kind)
         ]
-        return said
+        # In words, too: what limits it, its share of the time, certainty, reason, evidence; and advice.
+        (row,) = rows({arm: said})
+        return {**said, "row": row[1:], "advice": advice(said)}
 
 
 def _spans(runs: Runs, most: int | None) -> Iterator[tuple[int, int]]:

@@ -71,16 +71,23 @@ def lines(why: Json) -> list[str]:
     """What is not ruled out, and what to try; arms of which the same is to be said are told together."""
     found: dict[str, list[str]] = {}
     for arm, said in why.items():
-        if said["not_ruled_out"] and not _is_silent(said):
-            causes = ", ".join(words(cause) for cause in said["not_ruled_out"])
-            lacking = ", ".join(said["lacking"])
-            told = f"not ruled out: {causes}; for that one would have to record {lacking}"
-            found.setdefault(told, []).append(arm)
-        begin = "try" if said["strength"] == "measured" else "if that is so, try"
-        for one in said["try"]:
-            effect = f"{one['effect'][:1].upper()}{one['effect'][1:]}"
-            found.setdefault(f"{begin} {one['flag']}: {one['why']}. {effect}.", []).append(arm)
-    return [f"{', '.join(arms)}, {told}" for told, arms in found.items()]
+        for line in advice(said):
+            found.setdefault(line, []).append(arm)
+    return [f"{', '.join(arms)}, {line}" for line, arms in found.items()]
+
+
+def advice(said: Json) -> list[str]:
+    """The same of one arm, without its name."""
+    found = []
+    if said["not_ruled_out"] and not _is_silent(said):
+        causes = ", ".join(words(cause) for cause in said["not_ruled_out"])
+        lacking = ", ".join(said["lacking"])
+        found.append(f"not ruled out: {causes}; for that one would have to record {lacking}")
+    begin = "try" if said["strength"] == "measured" else "if that is so, try"
+    for one in said["try"]:
+        effect = f"{one['effect'][:1].upper()}{one['effect'][1:]}"
+        found.append(f"{begin} {one['flag']}: {one['why']}. {effect}.")
+    return found
 
 
 def silent(why: Json) -> list[str]:

@@ -4,6 +4,13 @@ import math
 import random
 from typing import Any
 
+from analysis.cost.axes import axes
+from analysis.cost.section import section
+from analysis.why.diagnosis import Diagnoses
+from analysis.why.engines import Reading
+from analysis.why.signals import Telemetry
+from tests.analysis.cost.recordings import SPEC, S, pairs, readings, recorded
+
 ARMS = {"fp8-kv": 0.81, "fp8-again": 0.995, "spec-ngram": 1.14}
 
 
@@ -210,6 +217,24 @@ def scored() -> dict[str, Any]:
         },
     }
     return {"pairs": 300, "wanted_pairs": 300, "windows": 30, "why": None, "outputs": {"fp8-kv": outputs}}
+
+
+def judged() -> dict[str, Any]:
+    """What a ranking adds of cost and limits: of pairs under three loads, each arm's one GPU and its engine.
+
+    The slow arm has too little room in its KV cache, the others' engines tell nothing.
+    """
+    known = recorded(list(pairs([2.0, 4.0, 8.0], 240.0)), list(readings(840)))
+    numbers = known.tally.of("control").of("number")
+    telemetry = Telemetry()
+    for second in range(840):
+        said = {"running": 9.0, "queued": 5.0, "kv_usage": 0.99, "preemptions": 3.0 * second}
+        telemetry.engine(Reading("slow", second * S, 0.0, 9 * second * S, "vllm", said))
+    arms = ("control", "same", "slow")
+    return {
+        "cost": section(known, SPEC, axes(known, SPEC.candidates, numbers)),
+        "why": Diagnoses().why({arm: known.runs(arm) for arm in arms}, telemetry),
+    }
 
 
 def launched(*states: str, hardware: str | None = None) -> dict[str, Any]:

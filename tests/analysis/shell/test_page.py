@@ -11,6 +11,7 @@ from tests.analysis.shell import chromium, rankings
 from tests.analysis.shell.chromium import Tab
 from tests.analysis.shell.frames import SPEC, analysis, books, pair, status
 from tests.analysis.shell.source import Still
+from tests.analysis.trials import ranked, records
 
 pytestmark = [
     pytest.mark.browser,
@@ -70,6 +71,60 @@ def test_load_gpus_and_the_forced_phase_are_shown_where_they_are_known(width: in
         assert tab.complaints == []
 
     _shown(look, {**rankings.ranking(), **rankings.conditions()}, width=width)
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_shown(width: int) -> None:
+    """Each panel by its cells, so that a figure in the wrong column is seen."""
+    ranking = {**rankings.ranking(), **rankings.judged()}
+    real = ranked(records(1100))
+    ranking |= {key: real[key] for key in ("beaten", "discoveries")}
+    for ours, theirs in zip(ranking["candidates"], real["candidates"], strict=True):
+        ours |= {key: theirs[key] for key in ("rates", "percentiles")}
+    ranking["candidates"][0]["quality"] = {
+        "requests": 40, "control_passed": 0.9, "candidate_passed": 0.85, "neither": 4, "label": "UNDECIDED"
+    }  # fmt: skip
+    ranking["checks"][2]["mend"] = "give both arms the same room"
+
+    async def look(tab: Tab, admin: Admin) -> None:
+        await tab.until("document.querySelector('[data-panel=why]')")
+
+        async def cells(panel: str, *holding: str) -> list[str]:
+            rows = f"[...document.querySelectorAll('[data-panel={panel}] tbody tr')]"
+            told = await tab.ask(f"{rows}.map((row) => [...row.cells].map((cell) => cell.innerText))")
+            return next(row for row in told if all(any(one in cell for cell in row) for one in holding))
+
+        failed = await cells("rates", "fp8-again", "failed")
+        assert failed[2:4] == ["0.0 %", "0.0 %"] and failed[4].startswith("+0.0\n") and failed[5] == "no more"
+        slow = await cells("rates", "spec-ngram", "TTFT beyond")
+        assert slow[3] == "100.0 %" and slow[5] == "more"
+        quick = await cells("percentiles", "fp8-kv", "TPOT")
+        assert quick[2].strip() == "1\u202f000" and all("−2" in cell and "…" in cell for cell in quick[3:])
+        assert (await cells("golden", "fp8-kv"))[1:] == ["40", "90.0 %", "85.0 %", "undecided"]
+        note = await tab.ask("document.querySelector('[data-panel=together]').innerText")
+        assert "slow is beaten by quick, since window" in note and "by e-BH over all candidates: TTFT" in note
+        arm, load, slo, *dear = await cells("cost", "same")
+        level = ranking["cost"]["arms"]["same"]["curve"][0]
+        per_million = level["per_million"]["input"]["value"]
+        assert arm == "same\n1 GPU" and load.startswith("0.5×\n") and slo == "100.0 %\nmeets"
+        assert float(dear[0].split()[0]) == pytest.approx(per_million, rel=0.01) and "…" in dear[0]
+        assert float(dear[3].split()[0]) == pytest.approx(260.0, rel=0.2)  # 2 requests/s of 130 tokens
+        page = await tab.ask("document.querySelector('main').innerText")
+        for line in (*ranking["cost"]["said"], *ranking["cost"]["notes"]):
+            assert line in page, line
+        assert (
+            "same bears at least" in page
+            and await tab.ask("document.querySelectorAll('.curve g').length") == 3
+        )
+        why = await cells("why", "slow")
+        assert why[1] == "room in the KV cache\n100% of the time\nmeasured" and "KV cache 99%" in why[3]
+        assert "try --kv-cache-dtype fp8:" in why[2]
+        assert "its metrics were not recorded" in (await cells("why", "same"))[2]
+        assert "To mend it: give both arms the same room." in page
+        assert await tab.ask("document.documentElement.scrollWidth") <= width
+        assert tab.complaints == []
+
+    _shown(look, ranking, width=width)
 
 
 def test_that_brakes_paused_an_experiment_is_said_after_it_goes_on() -> None:

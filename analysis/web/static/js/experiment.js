@@ -1,7 +1,9 @@
 // What one experiment says: its phase, the ranking with intervals, outputs, checks, books, production, charts.
 
 import { drawCharts } from "./charts.js";
+import { goldenPanel, percentilesPanel, ratesPanel, togetherNote } from "./claims.js";
 import { forcedPanel, gpuPanel, loadPanel } from "./conditions.js";
+import { costPanel, whyPanel } from "./cost.js";
 import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { launchedPanel } from "./launched.js";
@@ -69,7 +71,7 @@ function checks(ranking) {
   const sign = (ok) => (ok === true ? ["ok", "✓ passed"] : ok === false ? ["no", "✕ failed"] : ["none", "… open"]);
   return h("div", { class: "panel" }, h("h3", {}, "Can this be trusted?"),
     ranking.checks?.length
-      ? h("ul", { class: "checks" }, ranking.checks.map((check) => h("li", {}, h("span", { class: `badge ${sign(check.ok)[0]}` }, sign(check.ok)[1]), h("span", {}, h("b", {}, words(check.name)), h("span", { class: "dim" }, check.detail)))))
+      ? h("ul", { class: "checks" }, ranking.checks.map((check) => h("li", {}, h("span", { class: `badge ${sign(check.ok)[0]}` }, sign(check.ok)[1]), h("span", {}, h("b", {}, words(check.name)), h("span", { class: "dim" }, check.detail), check.ok === false && check.mend ? h("span", { class: "why wrap" }, `To mend it: ${check.mend}.`) : null))))
       : h("p", { class: "note" }, "The checks start with the first pairs."));
 }
 
@@ -127,6 +129,6 @@ export function drawExperiment(section, spec, ranking, status) {
   show(slots.table, [ranking.phase, ranking.margin, ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control], () => rankingTable(ranking));
   if (ranking.phase === "calibration") show(slots.charts, "calibrating", () => h("p", { class: "note" }, "Charts over time start when calibration ends: until then nothing is compared with a candidate."));
   else drawCharts(section, slots.charts, ranking);
-  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.scored, ranking.marked_pairs], () =>
-    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), scoredPanel(ranking), arms(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
+  show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.scored, ranking.marked_pairs, ranking.cost, ranking.why, ranking.beaten, ranking.discoveries], () =>
+    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), scoredPanel(ranking), goldenPanel(ranking), arms(ranking), costPanel(ranking), whyPanel(ranking), ratesPanel(ranking), percentilesPanel(ranking), togetherNote(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
 }
