@@ -1,6 +1,6 @@
 """What does an experiment's log say?  The ranking by replay, as JSON, as text, as a page."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +16,47 @@ from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.report_running import running_lines
 from analysis.report_scored import scored_lines
+from analysis.spec import ExperimentSpec
 from analysis.store import LogReader
 
 METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 
 
-def report(log_path: str | Path, prices: Prices | None = None, slo: Slo | None = None) -> dict[str, Any]:
+def report(
+    log_path: str | Path, prices: Prices | None = None, slo: Slo | None = None, also: Sequence[Path] = ()
+) -> dict[str, Any]:
     """The ranking of a log: the same records through the same code as live, so the same ranking.
 
-    `prices` are what arms cost an hour; `slo` stands in place of the experiment's own.  An unfinished record
-    at the log's end is left out.  Raises LogError, in one line, when the log cannot be used.
+    `prices` are what arms cost an hour; `slo` stands in place of the experiment's own; `also` are logs of the
+    same arms under other loads, for what they cost.  An unfinished record at a log's end is left out.  Raises
+    LogError, in one line, when a log cannot be used, OtherArmsError where two do not belong together.
     """
     past = LogReader(Path(log_path))
-    spec = past.header.spec if slo is None else slo.in_place_of(past.header.spec)
-    trial = Trial(spec, past.header.epoch, prices=prices)
+    trial = read(past, Trial(spec_of(past, slo), past.header.epoch, prices=prices))
+    add_loads(trial, also, slo)
+    return trial.ranking()
+
+
+def spec_of(past: LogReader, slo: Slo | None) -> ExperimentSpec:
+    """The experiment of a log, with `slo` in place of its own, if there is one."""
+    return past.header.spec if slo is None else slo.in_place_of(past.header.spec)
+
+
+def read(past: LogReader, trial: Trial) -> Trial:
+    """The trial with all records of a log, which is closed then.  Raises LogError."""
     try:
         replay(past, trial)
     finally:
         past.close()
-    return trial.ranking()
+    return trial
+
+
+def add_loads(trial: Trial, also: Sequence[Path], slo: Slo | None) -> None:
+    """Takes logs of the same arms under other loads, for what they cost.  LogError, OtherArmsError."""
+    for path in also:
+        past = LogReader(path)
+        other = read(past, Trial(spec_of(past, slo), past.header.epoch))
+        trial.resources.beside(other.resources, other.windows)
 
 
 def to_json(value: Any) -> bytes:

@@ -1,6 +1,7 @@
 """What do the arms' engines and GPUs do, what does that cost, and what limits them?"""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ _MOST_SPANS = 1024
 _LATEST = 40  # spans that are told one by one
 
 
+class OtherArmsError(ValueError):
+    """Two experiments cannot be taken together; the one-line text says why and what would do."""
+
+
 class Resources:
     """Takes the pairs that are judged, and readings of arms' GPUs and engines, in order of time."""
 
@@ -35,6 +40,7 @@ class Resources:
         self._gpus = GpuReadings()
         self._telemetry = Telemetry()
         self._diagnoses = Diagnoses()
+        self._others: list[tuple[Resources, Windows | None]] = []
 
     def add(self, columns: Columns, windows: Ints) -> None:
         """Takes pairs with the numbers of their windows."""
@@ -49,15 +55,36 @@ class Resources:
         """Takes one look at an arm's engine."""
         self._telemetry.engine(reading)
 
+    def beside(self, other: "Resources", windows: Windows | None) -> None:
+        """Takes what arms of these names did in another experiment, under another load, for the cost's curve.
+
+        OtherArmsError where none is a candidate of both, or where answers are judged by another SLO.
+        """
+        ours, theirs = self._spec, other._spec
+        if not set(ours.candidates) & set(theirs.candidates):
+            raise OtherArmsError(
+                f"{theirs.name} has no candidate of {ours.name} ({', '.join(ours.candidates)})"
+            )
+        if (ours.slo_ttft_ms, ours.slo_tpot_ms) != (theirs.slo_ttft_ms, theirs.slo_tpot_ms):
+            raise OtherArmsError(
+                f"{theirs.name} has another SLO than {ours.name}: give one for both with --slo"
+            )
+        self._others.append((other, windows))
+
     def show(self, windows: Windows | None, prices: Prices | None) -> dict[str, Any]:
         """What each arm costs and what limits it, JSON-able."""
-        numbers = self._numbers(windows)
-        join = 1
-        while self._spec.mode == "live" and len(numbers) > _MOST_UNITS * join:
+        own = self._joined(windows, prices)
+        found = axes(own, self._spec.candidates, self._numbers(windows))
+        others = tuple(one._joined(theirs, prices) for one, theirs in self._others)
+        every = replace(own, more=others)
+        return {"cost": section(every, self._spec, found), "why": self._why(windows, _MOST_SPANS, _LATEST)}
+
+    def _joined(self, windows: Windows | None, prices: Prices | None) -> Recorded:
+        """What is known, with windows joined until there are few enough."""
+        count, join = len(self._numbers(windows)), 1
+        while self._spec.mode == "live" and count > _MOST_UNITS * join:
             join *= 2
-        recorded = self._recorded(windows, prices, join)
-        found = axes(recorded, self._spec.candidates, numbers)
-        return {"cost": section(recorded, self._spec, found), "why": self._why(windows, _MOST_SPANS, _LATEST)}
+        return replace(self._recorded(windows, prices), join=join)
 
     def axes(self, windows: Windows | None, prices: Prices | None) -> list[Axis]:
         """Cost and energy as measures by which candidates are compared with the control, window by window."""
@@ -72,11 +99,11 @@ class Resources:
         runs = {arm: recorded.runs(arm) for arm in self._arms}
         return self._diagnoses.why(runs, self._telemetry, most, latest)
 
-    def _recorded(self, windows: Windows | None, prices: Prices | None, join: int = 1) -> Recorded:
+    def _recorded(self, windows: Windows | None, prices: Prices | None) -> Recorded:
         spec = self._spec
         # Where arms take turns slots have lengths of their own.
         window_ns = None if windows is None or spec.mode != "live" else windows.window_ns
-        return Recorded(self._tally, self._gpus, prices, window_ns, has_slo(spec), spec.alpha, join)
+        return Recorded(self._tally, self._gpus, prices, window_ns, has_slo(spec), spec.alpha)
 
     def _numbers(self, windows: Windows | None) -> Ints:
         return np.array([] if windows is None else windows.numbers(), dtype=np.int64)

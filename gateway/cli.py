@@ -157,6 +157,7 @@ def _report(given: argparse.Namespace) -> int:
             as_json=given.json,
             prices=given.prices,
             slo=given.slo,
+            also=given.also,
         )
     except UnreadableError as error:
         return _say(f"shadowlane report: {error}", _FAILED)
@@ -179,6 +180,7 @@ def _rank(given: argparse.Namespace) -> int:
         given.html,
         given.prices,
         given.slo,
+        given.also,
     )
     try:
         return rank(asked)

@@ -253,6 +253,13 @@ def _priced(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--prices", metavar="FILE", help="what GPUs or arms cost an hour, so that tokens have a price")
     add("--slo", metavar="SLO", help="judge by ttft=MS,tpot=MS, or a limit of MLPerf's, such as llama2-70b")
+    add(
+        "--also",
+        metavar="LOG_OR_EXPERIMENT",
+        action="append",
+        default=[],
+        help="the same arms under another load: one curve of cost over all; repeatable",
+    )
 
 
 def _diff(command: argparse.ArgumentParser) -> None:

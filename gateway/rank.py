@@ -16,8 +16,8 @@ from analysis.decision.measures import WeightError, parse_weight
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
 from analysis.ranking import Trial
-from analysis.replay import replay
-from analysis.report import to_json
+from analysis.report import add_loads, read, spec_of, to_json
+from analysis.resources import OtherArmsError
 from analysis.store import LogError, LogReader
 from gateway.prices import priced
 from gateway.report import UnreadableError, WrongError, find
@@ -41,6 +41,7 @@ class Asked:
     html: str | None = None
     prices: str | None = None
     slo: str | None = None
+    also: Sequence[str] = ()
 
 
 def rank(asked: Asked, out: TextIO | None = None) -> int:
@@ -84,14 +85,14 @@ def _decided(asked: Asked) -> dict[str, Any]:
     try:
         past = LogReader(find(asked.log, asked.state_dir))
         try:
-            spec = past.header.spec if slo is None else slo.in_place_of(past.header.spec)
+            spec = spec_of(past, slo)
             evidence = Evidence(spec, {one.tail for one in conditions if one.tail is not None})
-            trial = Trial(spec, past.header.epoch, watch=evidence.add, prices=prices)
-            replay(past, trial)
+            trial = read(past, Trial(spec, past.header.epoch, watch=evidence.add, prices=prices))
         finally:
             past.close()
+        add_loads(trial, [find(one, asked.state_dir) for one in asked.also], slo)
         return decide(trial, evidence, wishes)
     except LogError as error:
         raise UnreadableError(str(error)) from error
-    except (ConditionError, WeightError) as error:
+    except (ConditionError, WeightError, OtherArmsError) as error:
         raise WrongError(str(error)) from error

@@ -1,12 +1,14 @@
 """What does `shadowlane report` do?  Finds an experiment's log, replays it, prints or writes the ranking."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
 from analysis.cost.presets import parse_slo
 from analysis.report import render_html, render_text, to_json
 from analysis.report import report as replayed
+from analysis.resources import OtherArmsError
 from analysis.store import NAME, LogError
 from gateway.prices import priced
 
@@ -27,12 +29,14 @@ def report(
     as_json: bool = False,
     prices: str | None = None,
     slo: str | None = None,
+    also: Sequence[str] = (),
     out: TextIO | None = None,
 ) -> int:
     """Report on `log`: a log file, its folder, or the name of an experiment under `state_dir`.
 
     Prints text or, `as_json`, the ranking; `html` also writes a page.  `prices` is a price file, `slo` bounds
-    in place of the experiment's.  Gives the exit status; WrongError for one of these.
+    in place of the experiment's, `also` logs of the same arms under other loads.  Gives the exit status;
+    WrongError for one of these.
     """
     stream = sys.stdout if out is None else out
     try:
@@ -41,7 +45,10 @@ def report(
     except ValueError as error:
         raise WrongError(str(error)) from error
     try:
-        ranking = replayed(find(log, state_dir), costs, bounds)
+        loads = [find(one, state_dir) for one in also]
+        ranking = replayed(find(log, state_dir), costs, bounds, loads)
+    except OtherArmsError as error:
+        raise WrongError(str(error)) from error
     except LogError as error:
         raise UnreadableError(str(error)) from error
     stream.write(to_json(ranking).decode() if as_json else render_text(ranking).rstrip("\n"))

@@ -8,7 +8,7 @@ each other.
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import nan
 from typing import Any, Final
@@ -111,6 +111,13 @@ class Energy:
     counted: Floats
     integrated: Floats
     unread: str | None = None
+
+    def and_that(self, others: "Sequence[Energy]") -> "Energy":
+        """That of these slices and then of others; read if that of any was."""
+        every = [self, *others]
+        unread = self.unread if all(one.unread is not None for one in every) else None
+        counted, integrated = ([getattr(one, by) for one in every] for by in ("counted", "integrated"))
+        return Energy(np.concatenate(counted), np.concatenate(integrated), unread)
 
     def used(self, rows: NDArray[np.int64]) -> Used:
         """In these slices of them, by the better source, and whether it can be believed."""

@@ -3,6 +3,7 @@
 Every figure is a mean of windows with an interval that holds at every look, or is withheld with the reason.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,7 +37,8 @@ class Recorded:
     """All that is known of what arms answered and of their GPUs.
 
     `window_ns` None: arms take turns.  `has_slo`: whether an SLO is set.  `join`: so many windows are
-    reckoned with as one, a power of 2, for there are many.
+    reckoned with as one, a power of 2, for there are many.  `more`: the same of other experiments with these
+    arms, under other loads.
     """
 
     tally: Tally
@@ -46,6 +48,11 @@ class Recorded:
     has_slo: bool
     alpha: float
     join: int = 1
+    more: tuple["Recorded", ...] = ()
+
+    def of(self, arm: str) -> list["Recorded"]:
+        """This, and the others that have the arm."""
+        return [self, *(one for one in self.more if one.tally.has(arm))]
 
     @property
     def units(self) -> str:
@@ -57,7 +64,11 @@ class Recorded:
         return self.tally.runs(arm, self.window_ns).joined(self.join)
 
     def bill(self, arm: str) -> Bill:
-        """What the arm's time costs."""
+        """What the arm's time costs; not said where it had other GPUs in other experiments."""
+        names = [sorted(one.gpus.names(arm), key=str) for one in self.of(arm)]
+        if any(others != names[0] for others in names):
+            why = "its GPUs are not the same in all logs that are taken together, or not read in all of them"
+            return Bill(None, why, None, why)
         return bill(arm, self.gpus.names(arm), self.prices)
 
     def energy(self, arm: str, slices: Slices) -> Energy:
@@ -69,15 +80,17 @@ class Recorded:
 def arm_cost(recorded: Recorded, arm: str) -> dict[str, Any]:
     """All figures of one arm, JSON-able: its curve over loads, the load it bears, what it costs there."""
     owed = recorded.bill(arm)
-    runs = recorded.runs(arm)
-    energy = recorded.energy(arm, runs.slices)
-    curve = [_at(recorded, owed, energy, level) for level in levels(runs)]
+    every = [(one, one.runs(arm)) for one in recorded.of(arm)]
+    runs = every[0][1].and_those([own for _, own in every[1:]])
+    energy, *others = [one.energy(arm, own.slices) for one, own in every]
+    energy = energy.and_that(others)
+    curve = [_at(recorded, owed, energy, level) for level in levels(runs, len(every[0][1].slices))]
     load = _most(curve, recorded.has_slo)
     at = load.pop("at")
     return {
         "gpus": {"count": owed.gpus, "names": recorded.gpus.names(arm), "withheld": owed.gpus_why},
         "per_hour": figure(owed.per_hour, withheld=owed.per_hour_why),
-        "token_sources": dict(sorted(recorded.tally.sources[arm].items())),
+        "token_sources": dict(sorted(sum((one.tally.sources[arm] for one, _ in every), Counter()).items())),
         "curve": curve,
         "max_load": load,
         "at_slo": None if at is None else at,

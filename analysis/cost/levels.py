@@ -34,8 +34,8 @@ class Level:
         return float(self.slices.of("requests").sum()) / self.seconds
 
 
-def levels(runs: Runs) -> list[Level]:
-    """The loads, lightest first.
+def levels(runs: Runs, own: int | None = None) -> list[Level]:
+    """The loads, lightest first; the usual one is that of the first `own` slices (None: of all).
 
     Each run is cut into stretches of a minute or more, so that requests that happen to come together are not
     taken for a load; the median of the stretches' rates is the usual load.
@@ -48,7 +48,8 @@ def levels(runs: Runs) -> list[Level]:
     sent = rates > 0.0
     if not sent.any():
         return []
-    apart = logs(rates) - logs(np.array([np.median(rates[sent])]))
+    usual = sent & (starts < (len(slices) if own is None else own))
+    apart = logs(rates) - logs(np.array([np.median(rates[usual if usual.any() else sent])]))
     nearest = np.abs(logs(np.array(MULTIPLIERS))[:, None] - apart[None, :])
     which = np.where(sent, np.argmin(np.where(np.isnan(nearest), np.inf, nearest), axis=0), -1)
     of_row = np.repeat(which, np.diff(starts, append=len(slices)))

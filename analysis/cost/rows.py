@@ -135,9 +135,10 @@ def slo_words(cost: Json) -> str:
     """The SLO that figures are for."""
     slo: Json = cost["slo"]
     bounds = [f"{name} ≤ {slo[key]:g} ms" for name, key in _BOUNDS if slo[key] is not None]
+    over = f", over {cost['experiments']} experiments" if cost["experiments"] > 1 else ""
     if not bounds:
-        return "no SLO is set"
-    return f"{' and '.join(bounds)} for {slo['target']:.0%} of answers"
+        return f"no SLO is set{over}"
+    return f"{' and '.join(bounds)} for {slo['target']:.0%} of answers{over}"
 
 
 _BOUNDS = (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))

@@ -22,6 +22,7 @@ def section(recorded: Recorded, spec: ExperimentSpec, found: Sequence[Axis]) -> 
     cost = {
         "schema": SCHEMA,
         "currency": None if recorded.prices is None else recorded.prices.currency,
+        "experiments": 1 + len(recorded.more),
         "prices": None if recorded.prices is None else recorded.prices.source,
         "slo": {"ttft_ms": spec.slo_ttft_ms, "tpot_ms": spec.slo_tpot_ms, "target": TARGET},
         "arms": {arm: arm_cost(recorded, arm) for arm in ("control", *spec.candidates)},

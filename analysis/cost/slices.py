@@ -1,5 +1,6 @@
 """What is known of one arm in many windows?  Columns, so that thousands are reckoned with at once."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -82,6 +83,16 @@ class Runs:
     def spans(self) -> list[tuple[int, int]]:
         """The first slice, and the one after the last, of each run."""
         return list(pairwise([*self.starts.tolist(), len(self.slices)]))
+
+    def and_those(self, others: Sequence["Runs"]) -> "Runs":
+        """These and then others'."""
+        every = [self, *others]
+        before = np.cumsum([0, *(len(runs.slices) for runs in every[:-1])])
+        starts = [runs.starts + offset for runs, offset in zip(every, before, strict=True)]
+        return Runs(
+            Slices(np.concatenate([runs.slices.table for runs in every], axis=1)),
+            np.concatenate(starts).astype(np.int64),
+        )
 
     def joined(self, count: int) -> "Runs":
         """With so many slices of a run joined to one, fewer at its end."""

@@ -90,6 +90,10 @@ class Tally:
         }
         return Slices(np.stack([told[name] for name in FIELDS]))
 
+    def has(self, arm: str) -> bool:
+        """Whether it is an arm of the experiment."""
+        return arm in self._tables
+
     def of(self, arm: str) -> Slices:
         """An arm's slices; their instants are those of its answers."""
         return self._tables[arm].by_time()
