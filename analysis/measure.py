@@ -15,6 +15,7 @@ from analysis.readers._choose import reader_of
 from analysis.scores import scores_of
 from analysis.strip import strip_of
 from analysis.timing import gaps_ms, timing
+from analysis.tokenizer import Count, counted
 from analysis.transcript import Choice, Content, Transcript
 
 Latency = Literal["ttft", "itl", "tpot", "e2e"]
@@ -113,15 +114,21 @@ class PairRecord(msgspec.Struct, frozen=True, array_like=True):
         return None
 
 
-def measure(pair: Mapping[str, Any]) -> PairRecord:
-    """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame."""
+def measure(pair: Mapping[str, Any], count: Count | None = None) -> PairRecord:
+    """The measures of one ["pair", ...] frame. No answer of an engine raises; KeyError if it is no frame.
+
+    `count` tells the tokens of a text, where no engine says how many there are.
+    """
     if pair.get("scored") is not None:
         return _scored(pair)
     path, received_ns = pair["path"], pair["received_ns"]
     asked = read_asked(pair.get("asked") or {})
-    read = [(answer, transcript_of(answer, path, received_ns, asked)) for answer in pair["answers"]]
+    read = [(answer, transcript_of(answer, path, received_ns, asked, count)) for answer in pair["answers"]]
     compared = _compared(read, calibration=pair["phase"] == "calibration")
     shown = pair.get("production")
+    production = None
+    if shown is not None:
+        production = _measure(shown, transcript_of(shown, path, received_ns, count=count))
     return PairRecord(
         experiment=pair["experiment"],
         id=str(pair["id"]),
@@ -131,7 +138,7 @@ def measure(pair: Mapping[str, Any]) -> PairRecord:
         root=pair["root"],
         turn=pair["turn"],
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
-        production=None if shown is None else _measure(shown, transcript_of(shown, path, received_ns)),
+        production=production,
         outputs={arm: scores(*both) for arm, both in compared.items()},
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
@@ -186,12 +193,17 @@ def _untimed(answer: Mapping[str, Any], arm: str, twin: int, fault: str | None) 
 
 
 def transcript_of(
-    answer: Mapping[str, Any], path: str, received_ns: int, asked: Asked | None = None
+    answer: Mapping[str, Any],
+    path: str,
+    received_ns: int,
+    asked: Asked | None = None,
+    count: Count | None = None,
 ) -> Transcript:
     """One answer of a pair's frame, read. No answer of an engine raises."""
     reader = reader_of(path)
     for at_ns, data in answer["reads"]:
         reader.feed(data, at_ns)
+    content = replace(reader.end(answer["end_ns"]), asked=asked)
     return Transcript(
         received_ns=received_ns,
         sent_ns=answer["sent_ns"],
@@ -199,7 +211,7 @@ def transcript_of(
         end_ns=answer["end_ns"],
         status=answer["status"],
         ending=str(answer["ending"]).lower(),
-        content=replace(reader.end(answer["end_ns"]), asked=asked),
+        content=content if count is None else counted(content, count),
     )
 
 

@@ -2,17 +2,21 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import structlog
 
 from analysis.board import Board
 from analysis.course import Course
 from analysis.inbox import listen
-from analysis.spec import AnalysisSpec
+from analysis.measure import PairRecord, measure
+from analysis.spec import AnalysisSpec, ExperimentSpec
 from analysis.store import LogError
 from analysis.supervision import Supervision
+from analysis.tokenizer import LazyCount
 from analysis.web.app import start_admin
 
 _FINISH_S = 5.0
@@ -82,9 +86,26 @@ async def _renew(board: Board, changes: Changes) -> None:
 def _courses(spec: AnalysisSpec) -> list[Course]:
     folder = Path(spec.state_dir)
     return [
-        Course(one, folder, keep=spec.retention, text_bytes=spec.text_bytes.get(one.name, 0))
+        Course(
+            one,
+            folder,
+            measured=_measuring(one),
+            keep=spec.retention,
+            text_bytes=spec.text_bytes.get(one.name, 0),
+        )
         for one in spec.experiments
     ]
+
+
+def _measuring(spec: ExperimentSpec) -> Callable[[Mapping[str, Any]], PairRecord]:
+    if not spec.tokenizer:
+        return measure
+    log = structlog.get_logger("analysis")
+
+    def failed(why: str) -> None:
+        log.warning("tokenizer_failed", experiment=spec.name, error=why)
+
+    return partial(measure, count=LazyCount(Path(spec.tokenizer), failed))
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,7 +12,8 @@ class ExperimentSpec:
     shortest window; the calibration may ask for a longer one. Calibration lasts at least `calibration_s`
     seconds and `calibration_pairs` pairs. `mode`: live, where arms stand side by side; else they take turns.
     After the calibration come `forced_pairs` pairs whose tokens the control dictates, if engines can,
-    and `scored_pairs` whose tokens all arms score.
+    and `scored_pairs` whose tokens all arms score. `tokenizer` is the file by which tokens are counted where
+    engines do not say how many there are (empty: there is none).
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
     after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
     the calibration compares the control with (empty: there is none). The SLOs are upper bounds in ms.
@@ -31,6 +32,7 @@ class ExperimentSpec:
     mode: str = "live"
     forced_pairs: int = 0
     scored_pairs: int = 0
+    tokenizer: str = ""
     engines: tuple[str, ...] = ()
     traffic: str = ""
     twin: str = ""

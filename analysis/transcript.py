@@ -5,7 +5,7 @@ from typing import Literal
 
 from analysis.asked import Asked
 
-TokenSource = Literal["usage", "token_ids", "logprobs", "chunks"]
+TokenSource = Literal["usage", "token_ids", "logprobs", "tokenizer", "chunks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,9 @@ class Content:
     """What a reader made of an answer's bytes.
 
     `role_ns` is the first event of any kind, `last_ns` the last byte. `completion_tokens` counts over all
-    choices, as `token_source` says: the engine's usage, token ids or logprobs in the events, or (a lower
-    bound where several tokens come in one) the chunks that said something. `finished`: the engine said of
+    choices, as `token_source` says: the engine's usage, token ids or logprobs in the events, a
+    tokenizer that counted the texts, or (a lower bound where several tokens come in one) the chunks that said
+    something. `finished`: the engine said of
     everything it began how it ended. `error`: what the engine, or the parser, said went wrong. `opaque`:
     nobody here reads this protocol. `asked`: the form the request asked for, which no reader sees.
     """

@@ -227,6 +227,11 @@ class Experiment(Strict):
         description="Keep the text of the last answers, so much of it, beside the experiment's log, for"
         " `shadowlane diff`; left out, no text is kept, and what was is deleted.",
     )
+    tokenizer: Path | None = Field(
+        default=None,
+        description="The model's tokenizer.json, by which tokens are counted where engines do not say how"
+        " many; it needs the library tokenizers.",
+    )
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."
     )

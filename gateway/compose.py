@@ -359,6 +359,7 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         mode=experiment.mode,
         forced_pairs=experiment.forced_pairs if experiment.mode == "live" else 0,
         scored_pairs=experiment.scored_pairs if experiment.mode == "live" else 0,
+        tokenizer="" if experiment.tokenizer is None else str(experiment.tokenizer.absolute()),
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
         twin="" if experiment.control.twin is None else _identity(experiment.control.twin),
         traffic=_traffic(experiment),

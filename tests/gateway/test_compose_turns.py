@@ -117,5 +117,10 @@ def test_tokens_are_forced_side_by_side_only() -> None:
     assert beside.analysis.experiments[0].forced_pairs == 200
     assert beside.analysis.experiments[0].scored_pairs == 300
     assert beside.shadow.experiments[0].scored_rows == 512
+    assert beside.analysis.experiments[0].tokenizer == ""
+    counts = told(config(candidate="http://spare:2", tokenizer="/m/tokenizer.json", text_bytes=4096))
+    assert counts.analysis.experiments[0].tokenizer == "/m/tokenizer.json"
+    (bytes_of_one,) = counts.analysis.text_bytes.values()
+    assert bytes_of_one == 4096 and beside.analysis.text_bytes == {}
     turns = told(config(candidate="http://spare:2", forced_pairs=200, scored_pairs=300, mode="switchback"))
     assert turns.analysis.experiments[0].forced_pairs == turns.analysis.experiments[0].scored_pairs == 0

@@ -1,0 +1,40 @@
+"""A tokenizer that cannot be used is found before anything starts, and named with its place."""
+
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import main
+
+pytest.importorskip("tokenizers", reason="pip install 'shadowlane[tokenizer]'")
+
+FILE = Path(__file__).parent.parent / "e2e" / "tiny-llama" / "tokenizer.json"
+
+
+def written(folder: Path, tokenizer: Path) -> Path:
+    path = folder / "shadowlane.yaml"
+    path.write_text(
+        "fleets: [{model: m, engines: [{url: http://127.0.0.1:9}]}]\n"
+        "experiments:\n"
+        "  - name: e\n"
+        "    control: {engine: http://127.0.0.1:10}\n"
+        "    candidates: [{name: c, engine: http://127.0.0.1:11}]\n"
+        f"    tokenizer: {tokenizer}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_file_that_is_not_there_is_named_with_its_place(
+    tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone.json"
+    assert main([command, "--config", str(written(tmp_path, gone))]) == 2
+    said = capsys.readouterr().err
+    assert "experiments[0].tokenizer" in said and f"{gone} cannot be read: No such file" in said
+
+
+def test_one_that_can_be_read_is_no_complaint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", "--config", str(written(tmp_path, FILE))])  # its engines are not there
+    said = capsys.readouterr()
+    assert "tokenizer" not in said.err + said.out and "not reachable" in said.out
