@@ -59,7 +59,13 @@ def _processors(process: str, out: TextIO, style: str) -> list[Processor]:
         _mask,
     ]
     if style == "console" or (style == "auto" and out.isatty()):
-        return [*first, structlog.dev.ConsoleRenderer(colors=out.isatty(), sort_keys=False)]
+        # Not structlog's own choice, which is rich where that is found: it writes out local variables, and so
+        # prompts and keys.
+        plain = structlog.dev.plain_traceback
+        return [
+            *first,
+            structlog.dev.ConsoleRenderer(colors=out.isatty(), sort_keys=False, exception_formatter=plain),
+        ]
     return [
         *first,
         structlog.processors.format_exc_info,

@@ -50,6 +50,18 @@ def test_console_style_is_text() -> None:
     assert not out.getvalue().startswith("{")
 
 
+def test_an_exception_is_told_without_the_values_that_were_at_hand() -> None:
+    for style in ("console", "json"):
+        out = io.StringIO()
+        log = logger("shadow", out, style=style)
+        try:
+            body = "-".join(["a", "private", "prompt"])
+            raise ValueError(len(body))
+        except ValueError:
+            log.exception("failed")
+        assert "ValueError: 16" in out.getvalue() and body not in out.getvalue()
+
+
 def test_two_loggers_of_one_process_live_apart() -> None:
     ours, theirs = io.StringIO(), io.StringIO()
     logger("a", ours).info("one")
