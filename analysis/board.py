@@ -110,6 +110,7 @@ class Board:
             notices = {c.spec.name: c.load(anew=c.spec.name in anew) for c in now.values() if not c.loaded}
             for course in courses:
                 now[course.spec.name].texts.resize(course.texts.limit_bytes)
+                now[course.spec.name].price(course.prices)
             self._courses = now
             return notices
 

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from analysis import errors
+from analysis.cost.prices import Prices
 from analysis.ledger import Ledger
 from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.packed import packed, unpacked
@@ -41,7 +42,7 @@ class Course:
     """One experiment from its log on: `load` first, then pairs and books as they come.
 
     When the log is as long as `keep` lets it be, nothing more is taken: what is judged is what the log says.
-    Of what arms said the last `text_bytes` are kept word for word.
+    Of what arms said the last `text_bytes` are kept word for word.  `prices`: what GPUs and arms cost.
     `measured` is `analysis.measure.measure`; it is an argument so that the order of things can be tested.
     """
 
@@ -55,6 +56,7 @@ class Course:
         keep: Retention = _KEEP,
         now_s: Callable[[], float] = _wall_s,
         text_bytes: int = 0,
+        prices: Prices | None = None,
     ) -> None:
         self.spec = spec
         self.version = 0  # grows with every record: a ranking made at the same version is the same ranking
@@ -67,11 +69,22 @@ class Course:
         self.texts = Texts(state_dir / spec.name, text_bytes)
         self._not_taken = 0
         self._shift_ns = 0
-        self._trial = Trial(spec)
+        self._trial = Trial(spec, prices=prices)
         self._ledger = Ledger()
         self._replayed: Any = None  # how much of a replay is done, as it was told last
         self._log: LogWriter | None = None
         self._ranking: tuple[int, dict[str, Any]] | None = None
+
+    @property
+    def prices(self) -> Prices | None:
+        """What GPUs and arms cost."""
+        return self._trial.prices
+
+    def price(self, prices: Prices | None) -> None:
+        """They cost this from now on, also for what was recorded before."""
+        if prices != self.prices:
+            self._trial.prices = prices
+            self.version += 1
 
     @property
     def phase(self) -> str:
@@ -119,7 +132,7 @@ class Course:
                 opened = Opened(*put_aside(self._path, f"epoch-{opened.epoch}", why))
             epoch = opened.epoch
             notices += opened.notices
-            self._trial = Trial(self.spec, epoch)
+            self._trial = Trial(self.spec, epoch, prices=self.prices)
             if opened.past is not None:
                 keep_bytes, epoch = self._continue(opened.past, epoch, notices)
         except OSError as error:
@@ -152,7 +165,7 @@ class Course:
             past.close()
             epoch, _, more = put_aside(self._path, "unreadable", str(error))
             notices.extend(more)
-            self._trial, self._ledger = Trial(self.spec, epoch), Ledger()
+            self._trial, self._ledger = Trial(self.spec, epoch, prices=self.prices), Ledger()
             return 0, epoch
         now_ns = self._now_ns()
         if last_ns > now_ns:  # the machine was restarted, and its clock with it: go on after the last record

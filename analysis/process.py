@@ -92,6 +92,7 @@ def _courses(spec: AnalysisSpec) -> list[Course]:
             measured=_measuring(one),
             keep=spec.retention,
             text_bytes=spec.text_bytes.get(one.name, 0),
+            prices=spec.prices,
         )
         for one in spec.experiments
     ]

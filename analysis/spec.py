@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from analysis.cost.prices import Prices
+
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSpec:
@@ -55,7 +57,7 @@ class AnalysisSpec:
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
     `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
     put aside although the settings known here are the same.  `text_bytes`: so much of what arms said
-    is kept word for word, by experiment; of others nothing.
+    is kept word for word, by experiment; of others nothing.  `prices` are what GPUs and arms cost.
     """
 
     admin_host: str
@@ -67,3 +69,4 @@ class AnalysisSpec:
     anew: tuple[str, ...] = ()
     retention: Retention = Retention()
     text_bytes: dict[str, int] = field(default_factory=dict)
+    prices: Prices | None = None

@@ -1,49 +1,16 @@
-"""What may be written in a price file: what an hour of a GPU costs, or of an arm as a whole."""
+"""What does a price file say?"""
 
-from pathlib import Path as FilePath
-from typing import Annotated
+from pathlib import Path
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from config import document
 from config.complaint import ConfigError
 from config.explain import explain
-from config.strict import Count, Strict, expected, number, words
-
-PerHour = Annotated[float, BeforeValidator(number), Field(gt=0, le=1_000_000, allow_inf_nan=False)]
-Name = Annotated[str, AfterValidator(lambda value: words(value, "a name"))]
+from config.price import Prices
 
 
-class PricedArm(Strict):
-    """An arm that is not priced by its GPUs, or whose GPUs cannot be read."""
-
-    name: Name = Field(description="The arm: control, or a candidate's name.")
-    per_hour: PerHour | None = Field(default=None, description="What all of it costs an hour.")
-    gpus: Annotated[Count, Field(ge=1, le=65_536)] | None = Field(
-        default=None, description="How many GPUs it has; readings say it where there are some."
-    )
-
-
-class Prices(Strict):
-    """What things cost."""
-
-    currency: Name = Field(default="USD", description="What the prices are in.")
-    gpus: dict[Name, PerHour] = Field(
-        default={}, description="What one GPU costs an hour, by its name or words of it, such as H200."
-    )
-    arms: tuple[PricedArm, ...] = Field(default=(), description="Arms that have a price of their own.")
-
-    @model_validator(mode="after")
-    def _something(self) -> "Prices":
-        if not self.gpus and not self.arms:
-            raise expected("prices: gpus, as in {H200: 3.50}, or arms")
-        names = [arm.name for arm in self.arms]
-        if len(set(names)) < len(names):
-            raise expected("each arm once under arms")
-        return self
-
-
-def load_prices(path: FilePath) -> Prices:
+def load_prices(path: Path) -> Prices:
     """The prices in a file.  Raises ConfigError with every mistake, one a line."""
     read = document.read(path)
     try:

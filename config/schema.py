@@ -29,6 +29,7 @@ from config.limits import Limits
 from config.logs import Logs
 from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
+from config.price import Prices
 from config.record import Record
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
@@ -333,6 +334,10 @@ class Config(Strict):
     mirror: Mirror = Field(default=Mirror(), description="What copying may take.")
     record: Record = Field(default=Record(), description="Traffic that is written to files.")
     logs: Logs = Field(default=Logs(), description="How much of the experiments' logs is kept.")
+    prices: Prices | None = Field(
+        default=None,
+        description="What GPUs and arms cost, for the dashboard; with them it says what a token costs.",
+    )
     log: Log = Field(default=Log(), description="What the processes write to standard error.")
     reload: Literal["asked", "watched"] = Field(
         default="asked",

@@ -14,6 +14,7 @@ from gateway.columns import Place
 from gateway.golden.compose import golden_of
 from gateway.launch.composed import launch_spec, mark, presumed
 from gateway.launch.spec import LaunchSpec
+from gateway.prices import prices_of
 from gateway.recording.spec import NAME as RECORDING
 from gateway.recording.spec import RecordSpec
 from gateway.spec import (
@@ -125,6 +126,7 @@ def compose(
         version=version,
         retention=Retention(config.logs.log_bytes, config.logs.old_bytes, config.logs.old_days),
         text_bytes={one.name: one.text_bytes for one in config.experiments if one.text_bytes},
+        prices=None if config.prices is None else prices_of(config.prices, "prices in the configuration"),
     )
     return Told(
         workers,

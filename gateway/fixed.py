@@ -9,7 +9,7 @@ from config.schema import Config
 RELOADABLE: Final = frozenset(
     {
         "fleets", "experiments", "limits", "health", "keys", "keys_file", "admission",
-        "trusted_proxies", "session_headers", "cors", "log", "reload", "record",
+        "trusted_proxies", "session_headers", "cors", "log", "reload", "record", "prices",
     }
 )  # fmt: skip
 _FIXED_INSIDE: Final = (("log", "level"), ("log", "format"))

@@ -43,7 +43,12 @@ def bill(arm: str, names: Sequence[str | None], prices: Prices | None) -> Bill:
     unknown = "its GPUs are not known: set its gpus (or dcgm), so that they are read"
     gpus_why = None if gpus else f"{unknown}, or its gpus under arms in a price file"
     if prices is None:
-        return Bill(gpus, gpus_why, None, "no prices are known: give a price file with --prices")
+        return Bill(
+            gpus,
+            gpus_why,
+            None,
+            "no prices are known: give a price file with --prices (the dashboard: `prices`)",
+        )
     if written.per_hour is not None:
         return Bill(gpus, gpus_why, written.per_hour, None)
     if not names:

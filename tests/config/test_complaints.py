@@ -423,7 +423,7 @@ def mappings(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | i
     """The paths of all mappings that have a fixed set of keys."""
     if isinstance(value, list):
         return [found for n, item in enumerate(value) for found in mappings(item, (*path, n))]
-    if not isinstance(value, dict) or path[-1:] in (("params",), ("env",)):
+    if not isinstance(value, dict) or path[-1:] in (("params",), ("env",)) or path == ("prices", "gpus"):
         return []
     return [path] + [found for key, item in value.items() for found in mappings(item, (*path, key))]
 
