@@ -16,8 +16,10 @@ from analysis.checking import Checking
 from analysis.course import Course, MalformedError
 from analysis.golden import is_golden
 from analysis.inbox import Frame, Inbox, Peer
+from analysis.likening import Likening, Told
 from analysis.phases import UNDONE
 from analysis.roster import Roster
+from analysis.spec import EmbedderSpec
 from analysis.supervision import Supervision
 
 _FRAMES_A_TURN = 16
@@ -43,6 +45,7 @@ class Board:
         inbox: Inbox | None = None,
         supervision: Supervision | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        embedders: Sequence[EmbedderSpec] = (),
     ) -> None:
         self.version = version
         self.inbox = inbox or Inbox()
@@ -55,6 +58,8 @@ class Board:
         self._told: dict[str, tuple[str, int]] = {}
         self._working = asyncio.Lock()
         self._checking = Checking()
+        self._likening = Likening()
+        self._embedders = {one.experiment: one for one in embedders}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
 
     # What peers send
@@ -89,7 +94,9 @@ class Board:
                 self._notice("log_notice", experiment=course.spec.name, detail=notice)
             self._tell_phase(course)
 
-    async def renew(self, courses: Sequence[Course], anew: Sequence[str]) -> None:
+    async def renew(
+        self, courses: Sequence[Course], anew: Sequence[str], embedders: Sequence[EmbedderSpec] = ()
+    ) -> None:
         """Keep these experiments from now on; LogError when another process writes the log of a new one.
 
         `courses` are for those that are new, or not what they were (also those named in `anew`, whose
@@ -112,6 +119,8 @@ class Board:
                 now[course.spec.name].texts.resize(course.texts.limit_bytes)
                 now[course.spec.name].price(course.prices)
             self._courses = now
+            self._embedders = {one.experiment: one for one in embedders}
+            self._likening.keep(embedders)
             return notices
 
         if ended:
@@ -142,6 +151,7 @@ class Board:
         for course in self._courses.values():
             await self._run(course.close)
         self._checking.close()
+        self._likening.close()
         self._thread.shutdown(wait=False)
 
     async def _work(self, frames: list[Frame]) -> None:
@@ -177,6 +187,8 @@ class Board:
                     course.pair(frame.body)
                     if is_golden(frame.body):
                         self._check(course, frame.body)
+                    if (embedder := self._embedders.get(course.spec.name)) is not None:
+                        self._likening.offer(embedder, frame.body, self._later(course, course.similarity))
                 elif frame.kind == "load":
                     course.carried(frame.body)
                 elif frame.kind == "late":
@@ -199,21 +211,30 @@ class Board:
 
     def _check(self, course: Course, pair: Mapping[str, Any]) -> None:
         """Have a golden request's answers checked; the marks are counted on the analysis thread, later."""
-
-        def count(marks: dict[str, Any]) -> None:
-            if self._courses.get(course.spec.name) is course:
-                course.golden(marks)
+        count = self._later(course, course.golden)
 
         def told(marks: dict[str, Any] | Exception) -> None:
             if isinstance(marks, Exception):
                 self.inbox.dropped["golden_failed"] += 1
                 self._notice("golden_failed", experiment=course.spec.name, error=errors.told(marks))
-                return
-            with suppress(RuntimeError):  # everything has ended meanwhile
-                self._thread.submit(count, marks)
+            else:
+                count(marks)
 
         if not self._checking.offer(pair, told):
             self.inbox.dropped["golden_busy"] += 1
+
+    def _later(self, course: Course, count: Told) -> Told:
+        """What any thread may call, to have `count` called on the analysis thread if the course goes on."""
+
+        def counted(body: dict[str, Any]) -> None:
+            if self._courses.get(course.spec.name) is course:
+                count(body)
+
+        def told(body: dict[str, Any]) -> None:
+            with suppress(RuntimeError):  # everything has ended meanwhile
+                self._thread.submit(counted, body)
+
+        return told
 
     def _refused(self, course: Course, frame: Frame, reason: str, error: Exception) -> None:
         if frame.kind == "pair":

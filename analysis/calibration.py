@@ -164,7 +164,7 @@ class Calibrating:
                 for name, rows in self._latencies.items()
                 if len(rows) > 1
             },
-            floor={name: _spread(rows, half, 1.0) for name, rows in self._scores.items() if rows},
+            floor={name: floor_of(rows, half) for name, rows in self._scores.items() if rows},
             by=self._by,
             slow_ms={
                 name: float(np.quantile(values, SLOW))
@@ -188,12 +188,13 @@ def against_itself(values: NDArray[np.float64]) -> Spread:
     return Spread(found.mean, max(found.radius, _STUDENT_3 * float(means.std(ddof=1)) / sqrt(_SPANS)))
 
 
+def floor_of(rows: list[tuple[int, str, float]], alpha: float) -> Spread:
+    """What the control's outputs score against its own: rows of instant, id and score."""
+    return _spread_of(_by_time(rows), alpha, 1.0)
+
+
 def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:
     return np.array(ranked(value for _, _, value in sorted(rows)))
-
-
-def _spread(rows: list[tuple[int, str, float]], alpha: float, prior: float) -> Spread:
-    return _spread_of(_by_time(rows), alpha, prior)
 
 
 def _spread_of(values: NDArray[np.float64], alpha: float, prior: float) -> Spread:

@@ -271,6 +271,18 @@ class Course:
         self._append("golden", body)
         self.version += 1
 
+    def similarity(self, body: Mapping[str, Any]) -> None:
+        """Take how alike a pair's answers are in meaning. MalformedError when the body is not that."""
+        if self.is_full:
+            return
+        body = {**body, "at_ns": body["at_ns"] + self._shift_ns} if "at_ns" in body else dict(body)
+        try:
+            self._trial.similarity(body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedError(errors.told(error)) from error
+        self._append("similarity", body)
+        self.version += 1
+
     def gpus(self, frame: Mapping[str, Any]) -> None:
         """Take a reading of an arm's GPUs. MalformedError when the frame is not that."""
         if self.is_full:

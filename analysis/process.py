@@ -42,7 +42,7 @@ async def serve_analysis(
     run_dir = Path(spec.run_dir)
     os.makedirs(run_dir, exist_ok=True)
     courses = _courses(spec)
-    board = Board(spec.version, courses, log.info, supervision=supervision)
+    board = Board(spec.version, courses, log.info, supervision=supervision, embedders=spec.embedders)
     admin = await start_admin(
         board, spec.admin_host, spec.admin_port, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     )
@@ -76,7 +76,7 @@ async def _renew(board: Board, changes: Changes) -> None:
     async for spec, done in changes:
         courses = _courses(spec)
         try:
-            await board.renew(courses, spec.anew)
+            await board.renew(courses, spec.anew, spec.embedders)
         except LogError as error:
             done(str(error))
         else:

@@ -27,6 +27,7 @@ from analysis.rates import Rates
 from analysis.resources import Resources
 from analysis.series import series
 from analysis.several import beaten, discoveries
+from analysis.similarity import Similarity
 from analysis.spec import ExperimentSpec
 from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
 from analysis.stats.windows import Windows
@@ -86,6 +87,7 @@ class Trial:
         self._harness = Harness()
         self._floor_diffs = DiffFigures("control", twin=1)
         self._quality = {name: Quality(name) for name in spec.candidates}
+        self._similarity = Similarity(spec.similarity, spec.candidates, spec.alpha)
         self._begin_figures()
 
     def _begin_figures(self) -> None:
@@ -198,6 +200,7 @@ class Trial:
             turns = self.spec.mode != "live"
             self._windows = Windows(found.window_ns, found.window_ns if turns else found.settle_ns)
             self._blocks_ns = (self._first_ns or 0) // found.window_ns * found.window_ns
+            self._similarity.begin(Windows(found.window_ns, found.settle_ns), self._blocks_ns)
             self._between = Phases(self.spec, found, alpha=self._alpha, margin=self._margin)
             self._begin_figures()  # doubled requests are not what a verdict is about
         return self._calibration.to_map()
@@ -221,11 +224,17 @@ class Trial:
         self._count()
         if turns >= of and self._windows is not None and self._windows.finish():
             self._look(self._windows)
+        if turns >= of:
+            self._similarity.finish()
 
     def golden(self, body: Mapping[str, Any]) -> None:
         """Takes the marks of a golden request; KeyError, TypeError or AttributeError when it is none."""
         for quality in self._quality.values():
             quality.add(str(body["id"]), body["passed"])
+
+    def similarity(self, body: Mapping[str, Any]) -> None:
+        """Takes how alike answers are in meaning; KeyError, TypeError or ValueError when it is not that."""
+        self._similarity.add(body)
 
     def gpus(self, body: Mapping[str, Any]) -> None:
         """Takes a reading of an arm's GPUs. ValueError, KeyError, TypeError, AttributeError: it is none."""
@@ -303,6 +312,7 @@ class Trial:
             "checks": [check.show(self.spec.mode) for check in every_check["all"]],
             "load": self._loads.show(),
             "hardware": self._hardware.show(),
+            "similarity": self._similarity.show(),
             **self.resources.show(self._windows, self.prices),
             "dispatch": self._lag.show(),
             "production": {
@@ -367,7 +377,7 @@ class Trial:
             course = [] if windows is None or is_untimed else windows.course(f"{latency} {name}", _POINTS)
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
         floor = self._calibration.floor if self._calibration is not None else {}
-        outputs = outputs_shown(windows, name, self._alpha, floor)
+        outputs = outputs_shown(windows, name, self._alpha, floor) | self._similarity.shown(name)
         main = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
         candidate = {
             "name": name,

@@ -32,6 +32,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.engine(body)
             elif kind == "golden":
                 trial.golden(body)
+            elif kind == "similarity":
+                trial.similarity(body)
             elif kind == "load":
                 trial.load(body)
             elif kind == "late":

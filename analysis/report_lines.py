@@ -17,6 +17,7 @@ def condition_lines(ranking: Json) -> list[str]:
         *load_lines(ranking),
         *hardware_lines(ranking),
         *forced_lines(ranking),
+        *similarity_lines(ranking),
         *marked_lines(ranking),
     ]
 
@@ -104,6 +105,27 @@ def forced_lines(ranking: Json) -> list[str]:
     for name, verdicts in forced["candidates"].items():
         said = [f"{word} {_verdict(verdicts[key])}" for key, word in LATENCIES if key in verdicts]
         lines.append(f"  {name}: {'; '.join(said)}")
+    return lines
+
+
+def similarity_lines(ranking: Json) -> list[str]:
+    """How alike answers are in meaning, with the excess over the control's own, and what kept pairs out."""
+    asked: Json = ranking.get("similarity") or {}
+    if not asked:
+        return []
+    dropped = ", ".join(f"{reason} {n}" for reason, n in asked["dropped"].items())
+    said = [f"{asked['pairs']} pairs", *([f"dropped: {dropped}"] if dropped else [])]
+    if asked["why"] is not None:
+        said.append(f"not there: {asked['why']}")
+    lines = [f"similarity of answers by {asked['model']}: {'; '.join(said)}"]
+    for candidate in ranking["candidates"]:
+        told = candidate["outputs"]["embedding_similarity"]
+        if told["excess"] is not None:
+            low, mid, high = (told["excess"][end] for end in ("lower", "value", "upper"))
+            lines.append(
+                f"  {candidate['name']}: {told['value']:.3f}, the control's own {told['floor']:.3f},"
+                f" beyond it {mid:+.3f} ({low:+.3f} … {high:+.3f})"
+            )
     return lines
 
 

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from analysis.cost.prices import Prices
-
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSpec:
@@ -18,7 +16,8 @@ class ExperimentSpec:
     engines do not say how many there are (empty: there is none).
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
     after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
-    the calibration compares the control with (empty: there is none). The SLOs are upper bounds in ms.
+    the calibration compares the control with (empty: there is none), and another `similarity`, the model of
+    embeddings by which answers are compared (empty: none). The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -38,6 +37,7 @@ class ExperimentSpec:
     engines: tuple[str, ...] = ()
     traffic: str = ""
     twin: str = ""
+    similarity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,23 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbedderSpec:
+    """Who tells how alike an experiment's answers are in meaning: a server with OpenAI's `/v1/embeddings`.
+
+    `url` is what that path comes after.  Of each answer the first `chars` characters are sent; a comparison
+    that takes more than `rows` texts is left out.
+    """
+
+    experiment: str
+    url: str
+    model: str
+    api_key: str | None = field(default=None, repr=False)
+    rows: int = 64
+    chars: int = 8192
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysisSpec:
     """Everything the analysis process needs to know.
 
@@ -57,7 +74,7 @@ class AnalysisSpec:
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
     `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
     put aside although the settings known here are the same.  `text_bytes`: so much of what arms said
-    is kept word for word, by experiment; of others nothing.  `prices` are what GPUs and arms cost.
+    is kept word for word, by experiment; of others nothing.  `embedders`: who is asked of answers' meaning.
     """
 
     admin_host: str
@@ -69,4 +86,4 @@ class AnalysisSpec:
     anew: tuple[str, ...] = ()
     retention: Retention = Retention()
     text_bytes: dict[str, int] = field(default_factory=dict)
-    prices: Prices | None = None
+    embedders: tuple[EmbedderSpec, ...] = ()

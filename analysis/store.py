@@ -1,7 +1,8 @@
 """How are an experiment's records kept?  In an append-only log of checksummed frames, one write a record.
 
 The first record is `experiment`: format, epoch, spec, and the names of the values of a pair.  Then come
-`pair` (measures, no text), `calibrated`, `load`, `gpu`, `engine`, `unforced`, `unscored`, `golden`, `books`.
+`pair` (measures, no text), `calibrated`, `load`, `gpu`, `engine`, `unforced`, `unscored`, `golden`,
+`similarity` and `books`.
 What a kill or a power cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts
 it off.  A record in between that is damaged is left out, and said to be.
 """

@@ -137,6 +137,11 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
         )
         yield from _twice(names, "a candidate's name")
         yield from _replay(experiment, at)
+        asked = experiment.similarity
+        if asked is not None and identity(asked.url) in production:
+            expected = "a server that serves no production traffic, for each pair is a request to it"
+            found = f"an engine of fleets[{production[identity(asked.url)]}]"
+            yield Complaint("", (*at, "similarity", "url"), expected, found)
         if experiment.control.twin is not None and experiment.mode != "live":
             expected = "nothing: where arms take turns the control has the candidates' slots, too"
             yield Complaint("", (*at, "control", "twin"), expected, "a second engine")

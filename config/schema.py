@@ -31,6 +31,7 @@ from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
 from config.price import Prices
 from config.record import Record
+from config.similarity import Similarity
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
 from config.turns import Replay, Turns
@@ -235,6 +236,10 @@ class Experiment(Strict):
     )
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."
+    )
+    similarity: Similarity | None = Field(
+        default=None,
+        description="Who is asked how alike answers are in meaning; left out, that is not compared.",
     )
 
     @property

@@ -11,6 +11,7 @@ from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
 from gateway.columns import Place
+from gateway.embedders import embedders_of
 from gateway.golden.compose import golden_of
 from gateway.launch.composed import launch_spec, mark, presumed
 from gateway.launch.spec import LaunchSpec
@@ -125,6 +126,7 @@ def compose(
         experiments=tuple(_compared(config, experiment) for experiment in config.experiments),
         version=version,
         retention=Retention(config.logs.log_bytes, config.logs.old_bytes, config.logs.old_days),
+        embedders=embedders_of(config),
         text_bytes={one.name: one.text_bytes for one in config.experiments if one.text_bytes},
         prices=None if config.prices is None else prices_of(config.prices, "prices in the configuration"),
     )
@@ -363,6 +365,7 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         scored_pairs=experiment.scored_pairs if experiment.mode == "live" else 0,
         tokenizer="" if experiment.tokenizer is None else str(experiment.tokenizer.absolute()),
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
+        similarity="" if experiment.similarity is None else experiment.similarity.model,
         twin="" if experiment.control.twin is None else _identity(experiment.control.twin),
         traffic=_traffic(experiment),
     )

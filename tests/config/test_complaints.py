@@ -225,6 +225,16 @@ BAD = {
         "a.yaml:6: experiments[0].candidates[0].name: expected a name other than production, control "
         'and control-twin, found "control"',
     ),
+    "meaning asked of production": (
+        TRIAL + "    similarity: {url: http://a:1, model: bge}\n",
+        "a.yaml:7: experiments[0].similarity.url: expected a server that serves no production traffic, for "
+        "each pair is a request to it, found an engine of fleets[0]",
+    ),
+    "meaning asked over a unix socket": (
+        TRIAL + "    similarity: {url: unix:///run/e.sock, model: bge}\n",
+        "a.yaml:7: experiments[0].similarity.url: expected a URL of http:// or https://, "
+        'found "unix:///run/e.sock"',
+    ),
     "a second control that is the candidate": (
         TRIAL.replace("{engine: http://c:1}", "{engine: http://c:1, twin: {engine: http://d:1}}"),
         "a.yaml:6: experiments[0].candidates[0].engine: expected an engine of its own for each "

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.spec import AnalysisSpec, ExperimentSpec
+from analysis.spec import AnalysisSpec, EmbedderSpec, ExperimentSpec
 from config.load import load
 from gateway.compose import Told, compose
 from gateway.handover import analysis_from_json, shadow_from_json, to_json, worker_from_json
@@ -111,6 +111,17 @@ def test_a_second_engine_of_the_controls_is_no_arm_and_another_one_is_another_ex
     assert ours.engines == (*ours.arms, ours.twin)
     assert len({one.analysis.experiments[0] for one in (plain, first, second)}) == 3
     assert changes(first, second).anew == ("fp8",)
+
+
+def test_who_is_asked_of_answers_meaning_is_told_to_the_analysis_and_its_key_to_nobody_who_prints() -> None:
+    trial = {**SETTINGS["experiments"][0], "similarity": {"url": "http://s:9", "model": "bge"}}
+    keyed = {**trial, "similarity": {**trial["similarity"], "api_key": "sk-s", "rows": 8}}
+    plain, keyless, asked = told(), *(told({**SETTINGS, "experiments": [one]}) for one in (trial, keyed))
+    assert plain.analysis.embedders == ()
+    assert asked.analysis.embedders == (EmbedderSpec("fp8", "http://s:9", "bge", "sk-s", rows=8),)
+    assert "sk-s" not in repr(asked)
+    assert keyless.analysis.experiments == asked.analysis.experiments  # the key is not what is compared by
+    assert changes(plain, asked).anew == ("fp8", "any")  # one is compared otherwise, one is gone
 
 
 def test_the_analysis_is_told_where_to_listen_and_what_to_compare() -> None:

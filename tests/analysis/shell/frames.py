@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import aiohttp
 import msgpack
 
 from analysis.process import serve_analysis
-from analysis.spec import AnalysisSpec, ExperimentSpec
+from analysis.spec import AnalysisSpec, EmbedderSpec, ExperimentSpec
 
 MS = 1_000_000
 SPEC = ExperimentSpec(
@@ -154,9 +154,11 @@ async def admin_url(run_dir: Path) -> str:
 
 
 @asynccontextmanager
-async def analysis(folder: Path, *experiments: ExperimentSpec) -> AsyncIterator[Running]:
+async def analysis(
+    folder: Path, *experiments: ExperimentSpec, embedders: tuple[EmbedderSpec, ...] = ()
+) -> AsyncIterator[Running]:
     """The analysis process, in this one, until the block ends."""
-    spec = analysis_spec(folder, *experiments)
+    spec = replace(analysis_spec(folder, *experiments), embedders=embedders)
     run_dir = Path(spec.run_dir)
     for left in ("admin.addr", "observations.sock"):
         (run_dir / left).unlink(missing_ok=True)
