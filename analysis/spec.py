@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from analysis.cost.prices import Prices
+
 
 @dataclass(frozen=True, slots=True)
 class ExperimentSpec:
@@ -74,7 +76,8 @@ class AnalysisSpec:
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
     `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
     put aside although the settings known here are the same.  `text_bytes`: so much of what arms said
-    is kept word for word, by experiment; of others nothing.  `embedders`: who is asked of answers' meaning.
+    is kept word for word, by experiment; of others nothing.  `prices` are what GPUs and arms cost.
+    `embedders`: who is asked of answers' meaning.
     """
 
     admin_host: str
@@ -86,4 +89,5 @@ class AnalysisSpec:
     anew: tuple[str, ...] = ()
     retention: Retention = Retention()
     text_bytes: dict[str, int] = field(default_factory=dict)
+    prices: Prices | None = None
     embedders: tuple[EmbedderSpec, ...] = ()

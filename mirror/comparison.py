@@ -329,6 +329,7 @@ class Comparison:
             "strays": self.joiner.strays,
             "lacking": self._missing(),
             "rate": self.matching.rate,
+            "left_out": self._sequels.left,
             "slots": None if self._slots is None else self._slots.status(),
             "arms": [arm.status() for arm in self.engines],
         }

@@ -4,7 +4,7 @@ from typing import Any
 
 from mirror import forced
 from mirror.frames import Copy
-from mirror.sequel import Following, Sequel
+from mirror.sequel import NO_TOKEN_IDS, Following, Sequel
 from wire.fetch import fetch
 
 _PROBE_S = 30.0
@@ -29,8 +29,11 @@ class Forcing(Sequel):
 
     def after(self, copy: Copy, answer: dict[str, Any], duplicate: int) -> Following | None:
         """All arms decode its tokens; nothing where it tells too little."""
-        found = forced.tokens_of(answer) if self.ready and answer["status"] == 200 else None
+        if not self.ready or self.why is not None or answer["status"] != 200:
+            return None
+        found = forced.tokens_of(answer)
         if found is None:
+            self.unfit(NO_TOKEN_IDS)
             return None
         prompt, tokens = found
         return Following([arm.forced(copy, prompt, tokens, duplicate) for arm in self.arms], tokens)

@@ -1,6 +1,5 @@
 """The phase in which all arms score the control's tokens: who can, in which way, and what they are sent."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,15 +7,13 @@ from mirror import scored
 from mirror.arms import Arm, Prepared
 from mirror.forced import tokens_of
 from mirror.frames import Copy
-from mirror.sequel import Following, Sequel
+from mirror.sequel import NO_TOKEN_IDS, Following, Sequel
 from mirror.spec import CONTROL
 from wire.fetch import fetch
 
 _PROBE_S = 30.0
-_ENOUGH_LEFT = 50  # answers in a row of which none could be scored
 
 BUSY = "busy"
-NO_TOKEN_IDS = "no_token_ids"
 TOO_LONG = "too_long"
 
 
@@ -24,7 +21,7 @@ class Scoring(Sequel):
     """Asks the arms once a phase; until all have shown that they can, nothing is scored.
 
     One answer at a time: what the control says meanwhile is left out, and so is what would need more than
-    `rows` rows of logits.  `left` counts what was left out, by why.
+    `rows` rows of logits.
     """
 
     phase = "scored"
@@ -37,8 +34,6 @@ class Scoring(Sequel):
         self._rows = rows
         self._ways: dict[str, scored.Way] = {}
         self._top = 0
-        self._none = 0  # answers in a row
-        self.left: Counter[str] = Counter()
 
     async def ask(self) -> None:
         missing = None
@@ -70,14 +65,13 @@ class Scoring(Sequel):
             return None
         found = tokens_of(answer)
         if found is None:
-            self._leave(NO_TOKEN_IDS)
+            self.unfit(NO_TOKEN_IDS)
             return None
         prompt = found[0]
         tokens = scored.fitting(tuple(self._ways.values()), prompt, found[1], self._rows)
         if not tokens:
-            self._leave(TOO_LONG)
+            self.unfit(TOO_LONG)
             return None
-        self._none = 0
         prepared = [self._prepared(copy, arm, prompt, tokens, duplicate) for arm in self.arms]
         control = next(arm for arm in self.arms if arm.spec.name == CONTROL)
         prepared.append(self._prepared(copy, control, prompt, tokens, duplicate, twin=1))
@@ -88,10 +82,3 @@ class Scoring(Sequel):
     ) -> Prepared:
         way = self._ways[arm.spec.name]
         return arm.scoring(copy, way, prompt, tokens, self._top, duplicate=duplicate, twin=twin)
-
-    def _leave(self, why: str) -> None:
-        self.left[why] += 1
-        self._none += 1
-        if self._none >= _ENOUGH_LEFT:
-            most = ", ".join(f"{reason} {n}" for reason, n in self.left.most_common() if reason != BUSY)
-            self.why = f"no answer of the control can be scored ({most})"

@@ -1,6 +1,7 @@
 """What follows upon the control's answer in a phase of its own: requests made of the tokens it said."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -8,6 +9,9 @@ from typing import Any, ClassVar
 from mirror.admit import PhaseName
 from mirror.arms import Arm, Prepared
 from mirror.frames import Copy
+
+NO_TOKEN_IDS = "no_token_ids"
+_ENOUGH_UNFIT = 50  # of the control's answers, in a row
 
 Done = Callable[[dict[str, Any]], None]
 
@@ -25,7 +29,8 @@ class Sequel(ABC):
     """What one phase sends after each of the control's answers, if all arms have shown that they can.
 
     `why` is None while they are asked and when all can; else why nothing follows.  `source` marks the pairs
-    whose answers are followed: the arms have more requests than those show.
+    whose answers are followed: the arms have more requests than those show.  `left` counts the control's
+    answers upon which nothing followed, by why.
     """
 
     phase: ClassVar[PhaseName]
@@ -38,6 +43,8 @@ class Sequel(ABC):
         self.ready = False
         self.why: str | None = None
         self.under_way = 0  # requests not yet answered
+        self.left: Counter[str] = Counter()
+        self._none = 0  # unfit answers in a row
 
     @abstractmethod
     async def ask(self) -> None:
@@ -46,6 +53,13 @@ class Sequel(ABC):
     @abstractmethod
     def after(self, copy: Copy, answer: dict[str, Any], duplicate: int) -> Following | None:
         """What follows upon this answer of the control; None where nothing does."""
+
+    def unfit(self, why: str) -> None:
+        """Nothing can follow upon this answer, for what it is; after enough of them in a row: upon none."""
+        self.left[why] += 1
+        self._none += 1
+        if self._none >= _ENOUGH_UNFIT:
+            self.why = self.why or f"no answer of the control can be {self.phase} ({why})"
 
     def looked_at(self, following: Following, answer: dict[str, Any]) -> dict[str, Any]:
         """An arm's answer, with what is to be noted of it."""
@@ -69,6 +83,7 @@ class Sequel(ABC):
     def heard(self, following: Following, done: Done) -> Done:
         """`done`, told of each answer once it was looked at; until then the requests are under way."""
         self.under_way += len(following.prepared)
+        self._none = 0
 
         def hear(answer: dict[str, Any]) -> None:
             self.under_way -= 1

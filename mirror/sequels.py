@@ -48,6 +48,11 @@ class Sequels:
         return before.source if before is not None and before.under_way else None
 
     @property
+    def left(self) -> dict[str, int]:
+        """The control's answers of this phase upon which nothing followed, by why."""
+        return {} if self.now is None else dict(self.now.left)
+
+    @property
     def undone(self) -> tuple[PhaseName, str] | None:
         """The phase that cannot be, and why."""
         return None if self.now is None or self.now.why is None else (self.now.phase, self.now.why)

@@ -11,10 +11,11 @@ from typing import Any
 from analysis.measure import measure
 from emulator.params import EngineParams
 from emulator.server import start
-from mirror.admit import Phase
+from mirror.admit import Phase, PhaseName
 from mirror.arms import SCORED
 from mirror.rewrite import WHOLE
-from mirror.scoring import BUSY, NO_TOKEN_IDS, TOO_LONG, Scoring
+from mirror.scoring import BUSY, TOO_LONG, Scoring
+from mirror.sequel import NO_TOKEN_IDS
 from mirror.spec import ArmSpec
 from tests.mirror.scripted import Request, Script, engine
 from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow, until
@@ -193,23 +194,31 @@ def test_one_answer_at_a_time_is_scored_and_a_copy_beside_it_is_marked_even_afte
     play(run)
 
 
-def test_where_no_answer_can_be_scored_the_phase_ends_and_says_why() -> None:
+def test_where_no_answer_can_be_scored_or_forced_the_phase_ends_and_says_why() -> None:
     async def run() -> None:
-        control, other = await start(MODEL), await start(MODEL)
+        can = replace(MODEL, trace_replay=True)
+        control, other = await start(can), await start(can)
         kinds = {NO_TOKEN_IDS: ("auto", 2048), TOO_LONG: ("vllm", 4)}
+        phases: list[tuple[PhaseName, str]] = [
+            ("scored", NO_TOKEN_IDS),
+            ("scored", TOO_LONG),
+            ("forced", NO_TOKEN_IDS),
+        ]
         try:
-            for why, (kind, rows) in kinds.items():
+            for phase, why in phases:
+                kind, rows = kinds[why]
                 arms = [ArmSpec(n, e.url, kind=kind) for n, e in (("control", control), ("c1", other))]
                 one = comparison(experiment(*arms, max_inflight=500, scored_rows=rows), [])
-                one.phase = Phase("scored", 1)
-                scoring = one._sequels.now
-                assert isinstance(scoring, Scoring)
-                await until(lambda scoring=scoring: scoring.ready)  # type: ignore[misc]
+                one.phase = Phase(phase, 1)
+                sequel = one._sequels.now
+                assert sequel is not None
+                await until(lambda sequel=sequel: sequel.ready)  # type: ignore[misc]
                 for number in range(50):
                     assert one.undone is None
                     one.take(copy(str(number)))
                     await until(lambda one=one: not one.joiner.inflight)  # type: ignore[misc]
-                assert one.undone == ("scored", f"no answer of the control can be scored ({why} 50)")
+                assert one.undone == (phase, f"no answer of the control can be {phase} ({why})")
+                assert one.status()["left_out"] == {why: 50}
                 one.close()
         finally:
             await control.close()
