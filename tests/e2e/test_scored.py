@@ -23,7 +23,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def scored(stage: Stage) -> list[dict[str, Any]]:
-    return [pair for pair in stage.analysis.of("pair") if pair.get("scored")]
+    return [pair for pair in stage.analysis.of("pair") if pair.get("scored") and pair["mark"] is None]
 
 
 async def scores(run_dir: Path, url: str, said: int) -> list[dict[str, Any]]:

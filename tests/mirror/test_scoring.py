@@ -26,7 +26,8 @@ OTHER = replace(MODEL, model_seed=9)
 
 
 def scored(stage: Stage) -> list[dict[str, Any]]:
-    return [pair for pair in stage.analysis.of("pair") if pair.get("scored")]
+    """Those that are judged: one that was under way at the end is not."""
+    return [pair for pair in stage.analysis.of("pair") if pair.get("scored") and pair["mark"] is None]
 
 
 async def feed(stage: Stage, lane: asyncio.StreamWriter, enough: Callable[[], bool]) -> None:
