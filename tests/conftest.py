@@ -15,7 +15,7 @@ settings.load_profile("settled")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Thousands of tests stay until the end: the garbage collector looks at what they make, and not at them."""
+    """Thousands of tests stay to the end: the garbage collector looks at what they make, and not at them."""
     gc.disable()
     try:
         return (yield)
