@@ -1,5 +1,6 @@
 """Where windows are many they are joined: figures stay what they are, nothing is counted twice or lost."""
 
+from collections import Counter
 from dataclasses import replace
 from random import Random
 
@@ -45,6 +46,16 @@ def test_as_axes_joined_windows_tell_the_same_ratio() -> None:
         for axis in axes(replace(RECORDED, join=join), ("same", "slow"), numbers):
             said = axis.show(0.05)["candidates"]["same"]
             assert said["ratio"] == pytest.approx(1.0, abs=1e-6) and said["units"] >= 60, axis.name
+
+
+def test_as_axes_joined_windows_of_which_most_are_pause_are_left_out() -> None:
+    join = 8
+    numbers = RECORDED.tally.of("control").of("number")[5:-1]
+    held = Counter((numbers // join).tolist())
+    assert numbers[0] == 5 and held[0] == 3  # of the first eight
+    for axis in axes(replace(RECORDED, join=join), ("same", "slow"), numbers):
+        said = axis.show(0.05)["candidates"]["same"]
+        assert said["units"] == sum(windows >= join / 2 for windows in held.values()), axis.name
 
 
 def test_pairs_are_counted_alike_however_they_come_together_and_in_whatever_order() -> None:
