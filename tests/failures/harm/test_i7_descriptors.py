@@ -68,39 +68,49 @@ async def admitted(whole: Whole, copies: int) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("kind", ["never answers", "resets", "refuses"])
-def test_i7_descriptors_are_bounded_whatever_arms_do_and_all_given_back(tmp_path: Path, kind: str) -> None:
+def test_i7_descriptors_are_bounded_whatever_arms_do_and_all_given_back(tmp_path: Path) -> None:
     async def test(stack: AsyncExitStack) -> None:
-        bad = {"never answers": never_answers, "resets": resets, "refuses": streams(TOKEN, FINISH)}[kind]
+        behaviour = streams(TOKEN, FINISH)
+
+        async def bad(peer: Peer) -> None:
+            await behaviour(peer)
+
         engines = [Engine(streams(TOKEN, FINISH)), Engine(bad), Engine(bad)]
         await begin(stack, *engines)
         numbers = count()
         async with serving(tmp_path, settings(engines, max_inflight=INFLIGHT)) as whole:
-            if kind == "refuses":
-                await engines[1].stop()
-                await engines[2].stop()
             async with asyncio.timeout(60):
                 while (await books(whole)).get("admitted", 0) == 0:
                     await all_answered(whole, numbers, 8)
             base = await at_rest(whole)
             worker, shadow = whole.children()["_worker"], whole.children()["_shadow"]
-            most = {"_worker": 0, "_shadow": 0}
-            for _ in range(5):
-                await all_answered(whole, numbers, 40)
+
+            async def bounded_and_given_back(kind: str) -> None:
+                before = (await books(whole)).get("admitted", 0)
+                most = {"_worker": 0, "_shadow": 0}
+                for _ in range(5):
+                    await all_answered(whole, numbers, 40)
+                    for name, pid in (("_worker", worker), ("_shadow", shadow)):
+                        most[name] = max(most[name], sockets(pid))
+                # A client's connection, and an engine's for it; some of those before may not be closed yet.
+                assert most["_worker"] <= base["_worker"] + 4 * CLIENTS, kind
+                # Two arms; while calibrating, some conversations go to each of them twice.
+                assert most["_shadow"] <= base["_shadow"] + 2 * 2 * INFLIGHT, kind
+                await admitted(whole, before + 200)
+                assert (await asked(whole, "/api/pause"))[0] == 200
                 for name, pid in (("_worker", worker), ("_shadow", shadow)):
-                    most[name] = max(most[name], sockets(pid))
-            # A client's connection, and an engine's for it; some of those before may not be closed yet.
-            assert most["_worker"] <= base["_worker"] + 4 * CLIENTS
-            # Two arms; while calibrating, some conversations go to each of them twice.
-            assert most["_shadow"] <= base["_shadow"] + 2 * 2 * INFLIGHT
-            await admitted(whole, 200)
-            assert (await asked(whole, "/api/pause"))[0] == 200
-            for name, pid in (("_worker", worker), ("_shadow", shadow)):
-                await until(
-                    lambda name=name, pid=pid: sockets(pid) <= base[name],  # type: ignore[misc]
-                    lambda name=name, pid=pid: (name, base[name], sockets(pid)),  # type: ignore[misc]
-                )
-            assert (whole.children()["_worker"], whole.children()["_shadow"]) == (worker, shadow)
+                    await until(
+                        lambda: sockets(pid) <= base[name],  # noqa: B023
+                        lambda: (kind, name, base[name], sockets(pid)),  # noqa: B023
+                    )
+                assert (await asked(whole, "/api/resume"))[0] == 200
+                assert (whole.children()["_worker"], whole.children()["_shadow"]) == (worker, shadow)
+
+            for behaviour in (never_answers, resets):
+                await bounded_and_given_back(behaviour.__name__)
+            await engines[1].stop()
+            await engines[2].stop()
+            await bounded_and_given_back("refuses")
 
     with_engines(test)
 
