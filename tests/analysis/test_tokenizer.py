@@ -109,3 +109,14 @@ def test_where_it_cannot_be_loaded_after_all_chunks_are_counted_and_it_is_told_o
     pair = pair_frame([said("control", "a b ", "c d"), said("c1", "a")])
     assert [one.token_source for one in measure(pair, count).answers] == ["chunks", "chunks"]
     assert len(told) == 1
+
+
+def test_what_a_tokenizer_puts_around_every_text_is_not_counted(tmp_path: Path, library: None) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    made = Tokenizer(models.WordLevel({"<s>": 0, "a": 1, "b": 2}, unk_token="<s>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    made.save(str(tmp_path / "tokenizer.json"))
+    assert len(made.encode("a b a").ids) == 4
+    assert load(tmp_path / "tokenizer.json")("a b a") == 3
