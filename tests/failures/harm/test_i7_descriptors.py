@@ -88,15 +88,20 @@ def test_i7_descriptors_are_bounded_whatever_arms_do_and_all_given_back(tmp_path
             async def bounded_and_given_back(kind: str) -> None:
                 before = (await books(whole)).get("admitted", 0)
                 most = {"_worker": 0, "_shadow": 0}
-                for _ in range(5):
-                    await all_answered(whole, numbers, 40)
+
+                def look() -> None:
                     for name, pid in (("_worker", worker), ("_shadow", shadow)):
                         most[name] = max(most[name], sockets(pid))
+
+                for _ in range(5):
+                    await all_answered(whole, numbers, 40)
+                    look()
+                await admitted(whole, before + 200)
+                look()
                 # A client's connection, and an engine's for it; some of those before may not be closed yet.
                 assert most["_worker"] <= base["_worker"] + 4 * CLIENTS, kind
                 # Two arms; while calibrating, some conversations go to each of them twice.
                 assert most["_shadow"] <= base["_shadow"] + 2 * 2 * INFLIGHT, kind
-                await admitted(whole, before + 200)
                 assert (await asked(whole, "/api/pause"))[0] == 200
                 for name, pid in (("_worker", worker), ("_shadow", shadow)):
                     await until(
