@@ -13,8 +13,12 @@ class TokenizerError(ValueError):
     """A tokenizer cannot be used; the words say why and what would mend it."""
 
 
-def load(path: Path) -> Callable[[str], int]:
-    """What counts a text's tokens by a `tokenizer.json`, special ones left out.  Raises TokenizerError."""
+def load(path: Path) -> Count:
+    """What counts a text's tokens by a `tokenizer.json`, special ones left out.  Raises TokenizerError.
+
+    What the file says of truncation and padding is for batches of a model, and would make every count wrong.
+    A text that has no tokens in it, as an unknown word where none stands for those, has no number.
+    """
     try:
         from tokenizers import Tokenizer
     except ModuleNotFoundError:
@@ -29,7 +33,16 @@ def load(path: Path) -> Callable[[str], int]:
         found = Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises nothing narrower
         raise TokenizerError(f"{path} is no tokenizer.json: {str(error)[:200]}") from error
-    return lambda text: len(found.encode(text, add_special_tokens=False).ids)
+    found.no_truncation()
+    found.no_padding()
+
+    def count(text: str) -> int | None:
+        try:
+            return len(found.encode(text, add_special_tokens=False).ids)
+        except Exception:  # the library raises nothing narrower
+            return None
+
+    return count
 
 
 class LazyCount:

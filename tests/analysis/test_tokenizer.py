@@ -120,3 +120,31 @@ def test_what_a_tokenizer_puts_around_every_text_is_not_counted(tmp_path: Path, 
     made.save(str(tmp_path / "tokenizer.json"))
     assert len(made.encode("a b a").ids) == 4
     assert load(tmp_path / "tokenizer.json")("a b a") == 3
+
+
+def of_words(path: Path, unknown: str | None = None) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    found = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token=unknown))
+    found.pre_tokenizer = pre_tokenizers.Whitespace()
+    found.save(str(path))
+    return found
+
+
+def test_neither_truncation_nor_padding_of_the_file_changes_a_count(library: None, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    found = of_words(file, "?")
+    found.enable_truncation(512)
+    found.enable_padding(length=128)
+    found.save(str(file))
+    count = load(file)
+    assert count("a " * 2000) == 2000
+    assert count("a b") == 2
+
+
+def test_a_text_with_a_word_that_has_no_token_is_not_counted(library: None, tmp_path: Path) -> None:
+    of_words(tmp_path / "tokenizer.json")
+    count = LazyCount(tmp_path / "tokenizer.json", pytest.fail)
+    assert (count("a b"), count("a new word")) == (2, None)
+    known, unknown = measure(pair_frame([said("control", "a b"), said("c1", "a new word")]), count).answers
+    assert (known.token_source, unknown.token_source) == ("tokenizer", "chunks")
