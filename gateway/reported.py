@@ -1,15 +1,13 @@
 """What does an engine say of its load and its KV cache in its metrics?"""
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
 from routing.types import EngineLoad
-from wire.series import series
+from wire.series import label, series
 
 _BELOW: Final = 1e15
-_BLOCK: Final = re.compile(rb'(?:^|,)block_size="(\d{1,9})"')
-_BLOCKS: Final = re.compile(rb'(?:^|,)num_gpu_blocks="(\d{1,9})"')
+_MOST_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +29,9 @@ def reported(text: bytes) -> Reported:
     said = series(text, _BELOW)
     blocks = block_tokens = 0
     for labels in said.cache_config.values():
-        size, count = _BLOCK.search(labels), _BLOCKS.search(labels)
+        size, count = _number(label(labels, b"block_size")), _number(label(labels, b"num_gpu_blocks"))
         if size is not None and count is not None:
-            block_tokens, blocks = int(size[1]), blocks + int(count[1])
+            block_tokens, blocks = size, blocks + count
     if sizes := said.values(b"page_size", b"kv_cache_tokens_per_block"):
         block_tokens = int(max(sizes))
     tokens = said.total(b"max_total_num_tokens")
@@ -46,6 +44,11 @@ def reported(text: bytes) -> Reported:
         int(tokens) or None,
         block_tokens or None,
     )
+
+
+def _number(text: bytes | None) -> int | None:
+    """None of what is no number, or of more digits than anything here has."""
+    return int(text) if text is not None and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def take_in(load: EngineLoad, said: Reported) -> None:

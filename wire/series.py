@@ -1,12 +1,13 @@
 """What does an engine's metrics page say?  The series that we use, by their name without the engine's prefix.
 
 Ranks of data parallelism have a series each: counts are added up, shares averaged.  Ranks of tensor and
-pipeline parallelism say the same thing once more.
+pipeline parallelism say the same thing once more.  What is read is bounded: it is read beside requests.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 _LINE: Final = re.compile(
@@ -20,11 +21,12 @@ _LINE: Final = re.compile(
     rb"|requests_processing|requests_deferred|tokens_predicted_total|n_decode_total"
     rb"|batch_current_size|queue_size"
     rb"|kv_cache_utilization|kv_cache_tokens_per_block|kv_cache_max_blocks)"
-    rb"(?:\{(.*)\})? ([0-9.eE+-]+)$",
+    rb"(?:\{(.{0,8192})\})? ([0-9.eE+-]+)$",
     re.MULTILINE,
 )
-_RANK: Final = re.compile(rb'(?:^|,)(?:engine|dp_rank)="([^"]*)"')
-_PART: Final = re.compile(rb'(?:^|,)(?:mode|is_streaming)="([^"]*)"')
+_RANK: Final = (b"engine", b"dp_rank")
+_PART: Final = (b"mode", b"is_streaming")
+_MOST_SERIES: Final = 4096  # of those that we use: 64 ranks have fewer
 _INFO: Final = b"cache_config_info"  # says what it says in its labels
 # What each means: names of several engines, one of which speaks.
 _RUNNING: Final = (
@@ -83,7 +85,8 @@ def series(page: bytes, below: float) -> Series:
     kind: str | None = None
     found: dict[bytes, dict[tuple[bytes, bytes], float]] = {}
     cache_config: dict[bytes, bytes] = {}
-    for prefix, name, labels, number in _LINE.findall(page):
+    for line in islice(_LINE.finditer(page), _MOST_SERIES):
+        prefix, name, labels, number = line.groups(b"")
         try:
             value = float(number)
         except ValueError:
@@ -91,11 +94,25 @@ def series(page: bytes, below: float) -> Series:
         if not 0.0 <= value < below:
             continue
         kind = kind or prefix.decode()
-        rank, part = _RANK.search(labels), _PART.search(labels)
-        key = (rank[1] if rank is not None else b"", part[1] if part is not None else b"")
+        key = (label(labels, *_RANK) or b"", label(labels, *_PART) or b"")
         if name == _INFO:
             cache_config[key[0]] = labels
             continue
         values = found.setdefault(name, {})
         values[key] = max(values.get(key, 0.0), value)
     return Series(kind, found, cache_config)
+
+
+def label(labels: bytes, *names: bytes) -> bytes | None:
+    """The value of the first of these labels that is there.
+
+    By `find`: a pattern that may begin at each comma takes a second for some megabytes of them.
+    """
+    for name in names:
+        sought = name + b'="'
+        at = labels.find(sought)
+        while at > 0 and labels[at - 1 : at] != b",":
+            at = labels.find(sought, at + 1)
+        if at >= 0 and (end := labels.find(b'"', at + len(sought))) >= 0:
+            return labels[at + len(sought) : end]
+    return None

@@ -127,8 +127,7 @@ class Asker:
                 allow_redirects=False,
                 server_hostname=None if tls is None else tls.server_name,
             ) as response:
-                answer = await response.content.read(_MOST_BYTES)
-                status = response.status
+                answer, status = await _whole(response.content), response.status
         except (
             OverflowError,
             RecursionError,
@@ -160,6 +159,17 @@ class Asker:
             timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, headers=headers)
         return self._session, "http://localhost" if is_unix else url
+
+
+async def _whole(content: aiohttp.StreamReader) -> bytes:
+    """All of an answer, however many pieces it comes in; b"" of one that is longer than any prompt's ids."""
+    pieces, size = [], 0
+    async for piece in content.iter_any():
+        pieces.append(piece)
+        size += len(piece)
+        if size > _MOST_BYTES:
+            return b""
+    return b"".join(pieces)
 
 
 def _seen(before: Offer, status: int, found: list[int] | None) -> Offer:

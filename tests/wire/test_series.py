@@ -1,10 +1,12 @@
 """Metrics pages: ranks of data parallelism add up, others repeat themselves; what is none says nothing."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.series import series
+from wire.series import label, series
 
 RANKS = b"""# TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="m"} 3.0
@@ -62,3 +64,17 @@ def test_any_bytes_around_a_page_leave_its_numbers_numbers(noise: bytes) -> None
     said = series(noise + b"\nvllm:num_requests_running 1\n" + noise, 1e15)
     assert said.running is not None and said.running >= 1.0
     assert said.kv_usage is None or 0.0 <= said.kv_usage <= 1.0
+
+
+@given(st.lists(st.sampled_from([b'engine="', b'"', b",", b"x", b'dp_rank="', b"engine", b"="]), max_size=14))
+def test_a_label_is_found_as_a_pattern_would(parts: list[bytes]) -> None:
+    labels = b"".join(parts)
+    told = re.search(rb'(?:^|,)engine="([^"]*)"', labels)
+    assert label(labels, b"engine") == (told and told[1])
+
+
+def test_a_page_of_endless_ranks_is_read_to_a_bound_and_one_of_endless_labels_not_at_all() -> None:
+    ranks = b"".join(b'vllm:num_requests_waiting{engine="%d"} 1\n' % rank for rank in range(100_000))
+    assert series(ranks, 1e15).queued == 4096
+    assert series(b"vllm:num_requests_waiting{" + b"," * 9000 + b"} 1\n", 1e15).queued is None
+    assert series(b"vllm:num_requests_waiting{" + b"," * 8000 + b"} 1\n", 1e15).queued == 1

@@ -1,5 +1,6 @@
 """A probe's question that got no answer is asked again: it is no refusal, and no other template."""
 
+import asyncio
 import json
 from collections.abc import Callable
 
@@ -85,4 +86,37 @@ async def test_what_was_learned_stays_while_questions_are_not_answered(failure: 
         late = await there.worker(engine.url)
         await until(lambda: late.learned == worker.learned)
         assert len(worker.templates) == 1 and late.templates == worker.templates
+    await engine.stop()
+
+
+@on_loop
+async def test_an_answer_in_pieces_is_one_answer_and_one_that_is_cut_is_none() -> None:
+    cut = [False]
+
+    async def script(peer: Peer) -> None:
+        body = json.loads(peer.body)
+        answer = json_answer(json.dumps({"tokens": written(body["messages"])}).encode())
+        for part in (
+            (answer[:-40], answer[-40:-20]) if cut[0] else (answer[:-40], answer[-40:-20], answer[-20:])
+        ):
+            await peer.send(part)
+            await peer.writer.drain()
+            await asyncio.sleep(0.002)  # its own read at the other side
+        if cut[0]:
+            peer.close()
+
+    engine = Engine(script, teaches=True)
+    await engine.start()
+    async with schooling(probe_s=0.01) as there:
+        worker = await there.worker(engine.url)
+        await until(lambda: bool(worker.templates))
+        worker.link.tell(asked())
+        await until(lambda: len(worker.learned) == 1)
+        cut[0] = True
+        asked_before = len(engine.asked)
+        await until(lambda: len(engine.asked) > asked_before + 20)
+        cut[0] = False
+        asked_before = len(engine.asked)
+        await until(lambda: len(engine.asked) > asked_before + 2 * BODIES)
+        assert len(worker.templates) == 1
     await engine.stop()
