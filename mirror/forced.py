@@ -6,24 +6,26 @@ answer by answer (`is_forced`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 PATH = "/inference/v1/generate"
 _PROBED = [11, 12, 11, 13]  # nobody says this by chance
 
+_Id = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]  # a larger one is no token's, and may not fit a frame
+
 
 class _Choice(msgspec.Struct):
     index: int = 0
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
-    response_token_ids: list[int] | None = None  # SGLang's word in chat answers
+    token_ids: list[_Id] | None = None
+    prompt_token_ids: list[_Id] | None = None
+    response_token_ids: list[_Id] | None = None  # SGLang's word in chat answers
 
 
 class _Said(msgspec.Struct):
     choices: list[_Choice] = []
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: list[_Id] | None = None
 
 
 _said = msgspec.json.Decoder(_Said)
@@ -41,7 +43,7 @@ def tokens_of(answer: Mapping[str, Any]) -> tuple[list[int], list[int]] | None:
                     return None
                 prompt = prompt or choice.prompt_token_ids
                 tokens += choice.token_ids or choice.response_token_ids or ()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return (prompt, tokens) if prompt and tokens else None
 
@@ -53,7 +55,7 @@ def is_forced(answer: Mapping[str, Any], tokens: Sequence[int]) -> bool:
         for part in _objects(answer["reads"], str(answer["content_type"])):
             for choice in part.choices:
                 said += choice.token_ids or ()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return said == list(tokens)
 

@@ -49,10 +49,22 @@ def test_the_tokens_of_vllms_own_answers(name: str) -> None:
         b'{"prompt_token_ids":[1],"choices":[{"token_ids":[1]},{"index":1,"token_ids":[2]}]}',
         b'{"choices":[{"token_ids":[1]}]}',
         b"\xff\xfe",
+        b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"choices":[]}',
     ],
 )
 def test_an_answer_that_does_not_say_both_or_is_two_forces_nothing(said: bytes) -> None:
     assert forced.tokens_of({"reads": [(0, said)], "content_type": "application/json"}) is None
+    assert not forced.is_forced({"reads": [(0, said)], "content_type": "application/json"}, [9])
+
+
+@pytest.mark.parametrize("id", [-1, 2**32, 2**64, 2**90])
+def test_a_number_that_is_no_tokens_id_makes_an_answer_tell_none(id: int) -> None:
+    for prompt, said in (([id], [1]), ([1], [2, id])):
+        for word in ("token_ids", "response_token_ids"):
+            choice = {"index": 0, "prompt_token_ids": prompt, word: said}
+            body = json.dumps({"choices": [choice]}).encode()
+            answer = {"reads": [(0, body)], "content_type": "application/json"}
+            assert forced.tokens_of(answer) is None and not forced.is_forced(answer, said)
 
 
 def test_what_is_asked_is_what_vllm_documents() -> None:
