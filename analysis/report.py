@@ -16,6 +16,7 @@ from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.report_running import running_lines
 from analysis.report_scored import scored_lines
+from analysis.resources import OtherArmsError
 from analysis.spec import ExperimentSpec
 from analysis.store import LogReader
 
@@ -33,7 +34,7 @@ def report(
     """
     past = LogReader(Path(log_path))
     trial = read(past, Trial(spec_of(past, slo), past.header.epoch, prices=prices))
-    add_loads(trial, also, slo)
+    add_loads(trial, Path(log_path), also, slo)
     return trial.ranking()
 
 
@@ -51,12 +52,32 @@ def read(past: LogReader, trial: Trial) -> Trial:
     return trial
 
 
-def add_loads(trial: Trial, also: Sequence[Path], slo: Slo | None) -> None:
-    """Takes logs of the same arms under other loads, for what they cost.  LogError, OtherArmsError."""
+def add_loads(trial: Trial, log: Path, also: Sequence[Path], slo: Slo | None) -> None:
+    """Takes logs of the same arms under other loads than `log`, which is the trial's, for what they cost.
+
+    LogError, and OtherArmsError also where a log or its copy is given twice: its pairs would count twice.
+    """
+    known = {_beginning(log): log} if also else {}
     for path in also:
+        beginning = _beginning(path)
+        if beginning in known:
+            raise OtherArmsError(f"{path} has the pairs of {known[beginning]}: give each log once")
+        known[beginning] = path
         past = LogReader(path)
         other = read(past, Trial(spec_of(past, slo), past.header.epoch))
         trial.resources.beside(other.resources, other.windows)
+
+
+def _beginning(path: Path) -> tuple[object, ...]:
+    """By what a log and its copies are known: its header and first pair; the file where it has no pair."""
+    past = LogReader(path)
+    try:
+        first = next((body for kind, body in past if kind == "pair"), None)
+    finally:
+        past.close()
+    if first is None:
+        return (path.resolve(),)
+    return past.header, first.id, first.at_ns, first.received_ns
 
 
 def to_json(value: Any) -> bytes:

@@ -83,14 +83,15 @@ def _decided(asked: Asked) -> dict[str, Any]:
         raise WrongError(str(error)) from error
     wishes = Wishes(weights, Bars(outputs=not asked.accept_outputs), conditions)
     try:
-        past = LogReader(find(asked.log, asked.state_dir))
+        log = find(asked.log, asked.state_dir)
+        past = LogReader(log)
         try:
             spec = spec_of(past, slo)
             evidence = Evidence(spec, {one.tail for one in conditions if one.tail is not None})
             trial = read(past, Trial(spec, past.header.epoch, watch=evidence.add, prices=prices))
         finally:
             past.close()
-        add_loads(trial, [find(one, asked.state_dir) for one in asked.also], slo)
+        add_loads(trial, log, [find(one, asked.state_dir) for one in asked.also], slo)
         return decide(trial, evidence, wishes)
     except LogError as error:
         raise UnreadableError(str(error)) from error

@@ -1,6 +1,7 @@
 """Logs of the same arms under other loads make one curve of cost; the decision stays the first log's."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,26 @@ def test_logs_that_do_not_belong_together_are_refused(
         assert f"shadowlane {command}: {why}" in capsys.readouterr().err
     assert main([command, str(logs["half"]), "--also", str(strict), *BOUNDS]) == 0
     assert main([command, str(logs["half"]), "--also", "nowhere"]) == 1
+
+
+@pytest.mark.parametrize("command", ["rank", "report"])
+def test_no_pair_counts_twice(
+    command: str, logs: dict[str, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(logs["half"], tmp_path / "copy"))
+    longer = Path(shutil.copytree(logs["full"], tmp_path / "longer"))
+    with (longer / NAME).open("ab") as file:  # it went on after the copy was made
+        file.write(b"the beginning of a record")
+    half, full = (logs[name] / NAME for name in ("half", "full"))
+    for also, twice, of in (
+        ([logs["half"]], half, half),
+        ([copy], copy / NAME, half),
+        ([logs["full"], half], half, half),
+        ([logs["full"], logs["quarter"], longer], longer / NAME, full),
+    ):
+        flags = [flag for one in also for flag in ("--also", str(one))]
+        assert main([command, str(logs["half"]), *flags]) == 2
+        assert f"shadowlane {command}: {twice} has the pairs of {of}: give each" in capsys.readouterr().err
 
 
 def test_figures_of_an_arm_that_had_other_gpus_are_withheld(
