@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -282,9 +283,11 @@ def test_no_key_and_no_prompt_is_in_anything_that_is_written(tmp_path: Path) -> 
             admin = await loop.run_in_executor(None, address, gateway, "admin")
             port = int(listening.rsplit(":", 1)[1])
             await until(lambda: "engine down" in gateway.said, 30)
-            async with asyncio.timeout(60):  # what fails may pause the experiment
+            # What fails may pause the experiment; a conversation that began before it did is never copied.
+            begun = (body(messages=[{"role": "user", "content": f"{PROMPT} {n}"}]) for n in count())
+            async with asyncio.timeout(60):
                 while not any(PROMPT.encode() in peer.body for peer in engines["control"].asked):
-                    assert (await ask(port, request("good"), 30)).status == 200
+                    assert (await ask(port, request("good", next(begun)), 30)).status == 200
             tried = list(cases())
             assert len({name for name, _ in tried}) >= 20
             answers = await at_once((ask(port, sent, 30) for _, sent in tried), 8)
