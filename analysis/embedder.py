@@ -1,14 +1,16 @@
 """What are texts to a model of embeddings?  Asked of a server that speaks OpenAI's `/v1/embeddings`."""
 
 import http.client
+import io
 import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from math import isfinite
 from time import monotonic
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -42,7 +44,11 @@ _answer = msgspec.json.Decoder(_Answer)
 
 
 class Embedder:
-    """One server, over one connection that is kept; every call takes its time, about `timeout_s` at most."""
+    """One server, over one connection that is kept.
+
+    Every call has ended `timeout_s` after its begin, however slowly the server speaks; only the system's own
+    search for a host's address may take longer.
+    """
 
     def __init__(self, spec: EmbedderSpec) -> None:
         self._spec = spec
@@ -55,7 +61,7 @@ class Embedder:
             raise NoVectors(REFUSED, f"it answered {status}")
         try:
             data = _answer.decode(body).data
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise NoVectors(MALFORMED, "its answer is not a list of embeddings") from None
         found = {one.index: one.embedding for one in data}
         if sorted(found) != list(range(len(texts))) or len(data) != len(texts):
@@ -80,31 +86,26 @@ class Embedder:
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
         """Status and body; once more over a new connection where a kept one turns out to be closed."""
-        is_kept = self._connection is not None
+        is_kept, until_s = self._connection is not None, monotonic() + self._spec.timeout_s
         try:
-            return self._exchange(body)
+            return self._exchange(body, until_s)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             # A kept connection that the server has closed meanwhile says nothing of the server.
             if not is_kept or isinstance(error, TimeoutError | ValueError):
                 raise _unreachable(error) from None
         try:
-            return self._exchange(body)
+            return self._exchange(body, until_s)
         except (OSError, http.client.HTTPException, ValueError) as error:
             self.close()
             raise _unreachable(error) from None
 
-    def _exchange(self, body: bytes) -> tuple[int, bytes]:
-        url, until_s = urlsplit(self._spec.url), monotonic() + self._spec.timeout_s
+    def _exchange(self, body: bytes, until_s: float) -> tuple[int, bytes]:
+        url = urlsplit(self._spec.url)
         if self._connection is None:
-            host, wait_s = url.hostname or "", self._spec.timeout_s
-            if url.scheme == "https":
-                trusted = ssl.create_default_context()
-                self._connection = http.client.HTTPSConnection(
-                    host, url.port, timeout=wait_s, context=trusted
-                )
-            else:
-                self._connection = http.client.HTTPConnection(host, url.port, timeout=wait_s)
+            self._connection = _connection(url, until_s)
+        self._connection.sock.settimeout(_left_s(until_s))
+        self._connection.response_class = partial(_response, until_s)  # type: ignore[assignment]
         headers = {"content-type": "application/json", "accept-encoding": "identity"}
         if self._spec.api_key is not None:
             headers["authorization"] = f"Bearer {self._spec.api_key}"
@@ -116,10 +117,72 @@ class Embedder:
             if size > _MOST_BYTES:
                 self.close()
                 raise NoVectors(MALFORMED, f"its answer is longer than {_MOST_BYTES >> 20} MiB")
-            if monotonic() > until_s:
-                raise TimeoutError
         answer.close()  # it was read to its end: the connection is free for the next one
+        if answer.will_close:
+            self.close()
         return answer.status, b"".join(pieces)
+
+
+class _Reader(io.RawIOBase):
+    """What comes over a connection until `until_s`; TimeoutError after it.
+
+    The connection's own timeout begins anew with every byte, and so would never end for who drips.
+    """
+
+    def __init__(self, line: socket.socket, until_s: float) -> None:
+        self._line, self._until_s = line, until_s
+        self._raw = line.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int | None:
+        self._line.settimeout(_left_s(self._until_s))
+        return self._raw.readinto(into)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+def _response(until_s: float, line: socket.socket, **how: Any) -> http.client.HTTPResponse:
+    found = http.client.HTTPResponse(line, **how)
+    found.fp.close()
+    found.fp = io.BufferedReader(_Reader(line, until_s))
+    return found
+
+
+def _connection(url: SplitResult, until_s: float) -> http.client.HTTPConnection:
+    """One that is open.  Every address of the host has its share of the time."""
+    host, is_secret = url.hostname or "", url.scheme == "https"
+    port = url.port or (443 if is_secret else 80)
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(address[0]) for *_, address in found]
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        try:
+            line = socket.create_connection((address, port), _left_s(until_s) / left)
+            break
+        except OSError:
+            if left == 1:
+                raise
+    try:
+        line.settimeout(_left_s(until_s))
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if is_secret:
+            line = ssl.create_default_context().wrap_socket(line, server_hostname=host)
+    except OSError:
+        line.close()
+        raise
+    connection = http.client.HTTPConnection(host, url.port)
+    connection.sock = line
+    return connection
+
+
+def _left_s(until_s: float) -> float:
+    left_s = until_s - monotonic()
+    if left_s <= 0.0:
+        raise TimeoutError
+    return left_s
 
 
 def _unreachable(error: Exception) -> NoVectors:
