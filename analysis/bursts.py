@@ -6,6 +6,7 @@ import numpy as np
 
 from analysis.checks import FEWEST, Check
 from analysis.columns import Columns, added
+from analysis.counts import counted_alike
 
 _MARGIN = 0.10
 
@@ -23,9 +24,10 @@ class Bursts:
         self._tokens = [0.0, 0.0]  # control's, candidate's: sums of the answers' means
 
     def add(self, columns: Columns) -> None:
-        """Takes live pairs."""
+        """Takes live pairs; those count whose tokens are counted in the same way."""
         both = [columns.side(arm).number("arrival_tokens") for arm in ("control", self._candidate)]
         known = ~np.isnan(both[0]) & ~np.isnan(both[1])
+        known &= counted_alike(columns.side("control"), columns.side(self._candidate))
         self._pairs += int(known.sum())
         self._tokens = [added(total, side[known]) for total, side in zip(self._tokens, both, strict=True)]
 

@@ -85,6 +85,7 @@ class Side:
         self._numbers = dict(zip(_NUMBERS, numbers, strict=True))
         self.sent_ns, self.end_ns = instants
         self._logs: dict[Latency, Floats] = {}
+        self._counted_by: np.ndarray | None = None
 
     def number(self, name: str) -> Floats:
         """One of the numbers of an answer, by its name; NaN where there is none."""
@@ -110,6 +111,14 @@ class Side:
     def reasons(self) -> dict[int, str | None]:
         """Why each answer, or its first choice, ended, by the number of its pair."""
         return dict(zip(self._taken.rows, self._taken.reasons, strict=True))
+
+    def counted(self, source: str) -> Bools:
+        """Whose token counts are from this source."""
+        if self._counted_by is None:
+            self._counted_by = np.full(len(self.present), None, dtype=object)
+            self._counted_by[self._taken.rows] = self._taken.sources
+        found: Bools = self._counted_by == source
+        return found
 
     @property
     def sources(self) -> Counter[str]:

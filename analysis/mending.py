@@ -19,6 +19,10 @@ MEND: Final = {
     "dispatch_order": "restart the shadow process; if it comes again, report it: it is a fault of ours",
     "cache_parity": "wait until the caches are full, or set warm_up_s so long that they are",
     "token_bursts": "go by TPOT, which is of tokens, or have both arms say as many at a time",
+    "token_source": (
+        "have both engines report usage in their streams (stream_options.include_usage is asked of them), or,"
+        " where neither does, set experiments[].tokenizer; TTFT and E2E need no count"
+    ),
     "errors": "look at the faults of the arm that fails (its figures have them by kind), and mend that first",
     "missing": "raise the arms' timeout_s above what their slowest answers take, or see why they do not end",
     "gpu_clocks": "cool the GPUs, or set one clock for all arms that they can keep (nvidia-smi -lgc)",

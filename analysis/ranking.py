@@ -13,6 +13,7 @@ from analysis.calibration import Calibrating, Calibration
 from analysis.checks import Check, Fairness, Lag
 from analysis.columns import Columns, Gathering
 from analysis.cost.prices import Prices
+from analysis.counts import Counts
 from analysis.diff_figures import DiffFigures
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
@@ -98,6 +99,7 @@ class Trial:
         self._fairness = {name: Fairness(name) for name in spec.candidates}
         self._diffs = {name: DiffFigures(name) for name in spec.candidates}
         self._bursts = {name: Bursts(name) for name in spec.candidates}
+        self._counts = {name: Counts(name) for name in spec.candidates}
         slow_ms = {} if self._calibration is None else self._calibration.slow_ms
         self._rates = {name: Rates(name, spec, slow_ms) for name in spec.candidates}
         self._horizons = {name: Horizons(name) for name in spec.candidates}
@@ -171,6 +173,7 @@ class Trial:
             fairness.add(columns)
             self._diffs[name].add(columns)
             self._bursts[name].add(columns)
+            self._counts[name].add(columns)
         at_block_ns = self._blocks_ns + columns.blocks * windows.window_ns
         at_ns = np.where(columns.in_turn, at_block_ns, columns.at_ns)
         self.resources.add(columns, at_ns // windows.window_ns)
@@ -357,7 +360,7 @@ class Trial:
         ]
         own = {name: [f.load(), f.order(), f.cache(), f.errors()] for name, f in self._fairness.items()}
         for name, bursts in self._bursts.items():
-            own[name].append(bursts.check())
+            own[name] += [bursts.check(), self._counts[name].check()]
         merged = [checks.worst(list(same)) for same in zip(*own.values(), strict=True)]
         every = {name: [*shared, *mine] for name, mine in own.items()}
         every["all"] = [checks.enough_units(units, self.spec.mode), *shared, *merged]

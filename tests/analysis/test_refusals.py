@@ -97,6 +97,7 @@ TABLE: dict[str, tuple[Callable[[], Trial], set[str]]] = {
         {"ttft", "e2e"},
     ),
     "token_bursts": (over(lambda r: altered(r, "quick", arrival_tokens=3.0)), {"itl"}),
+    "token_source": (over(lambda r: altered(r, "quick", token_source="logprobs")), {"tpot"}),
     "errors": (
         over(lambda r: altered(r, "control", fault="timeout") if int(r.id[1:]) % 5 == 0 else r),
         EVERY,
