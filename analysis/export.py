@@ -130,7 +130,7 @@ def _pyarrow() -> tuple[ModuleType, ModuleType]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        text = "Parquet needs pyarrow: pip install 'shadowlane[parquet]', or export to .csv or .jsonl"
+        text = "Parquet needs pyarrow: pip install pyarrow, or export to .csv or .jsonl"
         raise ExportError(text) from None
     return pyarrow, pyarrow.parquet
 

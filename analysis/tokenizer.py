@@ -23,7 +23,7 @@ def load(path: Path) -> Count:
         from tokenizers import Tokenizer
     except ModuleNotFoundError:
         raise TokenizerError(
-            "counting by a tokenizer needs the library tokenizers: pip install 'shadowlane[tokenizer]'"
+            "counting by a tokenizer needs the library tokenizers: pip install tokenizers"
         ) from None
     try:
         data = path.read_bytes()

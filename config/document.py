@@ -32,16 +32,16 @@ class Document:
         return next(inside, self.origins.get((), ""))
 
 
-def read(path: FilePath) -> Document:
+def read(path: FilePath, what: str = "a configuration file") -> Document:
     """Read one file.  Raises ConfigError for anything that keeps it from being a mapping of settings."""
     name = str(path)
     try:
         size = path.stat().st_size
         content = path.read_bytes() if size <= MOST_BYTES else b""
     except FileNotFoundError:
-        raise ConfigError(f"{name}: expected a configuration file, found no such file") from None
+        raise ConfigError(f"{name}: expected {what}, found no such file") from None
     except IsADirectoryError:
-        raise ConfigError(f"{name}: expected a configuration file, found a directory") from None
+        raise ConfigError(f"{name}: expected {what}, found a directory") from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"{name}: expected a readable file, found: {reason.lower()}") from None

@@ -12,7 +12,7 @@ from config.price import Prices
 
 def load_prices(path: Path) -> Prices:
     """The prices in a file.  Raises ConfigError with every mistake, one a line."""
-    read = document.read(path)
+    read = document.read(path, "a price file")
     try:
         return Prices.model_validate(read.settings)
     except ValidationError as error:

@@ -74,7 +74,7 @@ their texts part (positions and lengths: no text is kept), and when their tokens
 _EXPORT = """\
 Write an experiment's pairs as a table, a row for each answer: for a notebook, or a database.
 
-  shadowlane export fp8-kv --to pairs.parquet     (or .csv, .jsonl; Parquet needs shadowlane[parquet])
+  shadowlane export fp8-kv --to pairs.parquet     (or .csv, .jsonl; Parquet needs pyarrow)
 """
 _DEMO = """\
 See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.

@@ -18,7 +18,7 @@ USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":7}}
 
 @pytest.fixture
 def library() -> None:
-    pytest.importorskip("tokenizers", reason="pip install 'shadowlane[tokenizer]'")
+    pytest.importorskip("tokenizers", reason="pip install tokenizers")
 
 
 def words(text: str) -> int:

@@ -56,3 +56,10 @@ def test_every_mistake_is_told_at_once_and_a_missing_file_by_its_name(tmp_path: 
     assert len(str(caught.value).splitlines()) == 2
     with pytest.raises(ConfigError, match="found no such file"):
         load_prices(tmp_path / "none.yaml")
+
+
+def test_a_file_that_is_not_there_is_called_what_it_was_to_be(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"expected a price file, found no such file"):
+        load_prices(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match=r"expected a price file, found a directory"):
+        load_prices(tmp_path)

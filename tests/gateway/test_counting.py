@@ -6,7 +6,7 @@ import pytest
 
 from gateway.cli import main
 
-pytest.importorskip("tokenizers", reason="pip install 'shadowlane[tokenizer]'")
+pytest.importorskip("tokenizers", reason="pip install tokenizers")
 
 FILE = Path(__file__).parent.parent / "e2e" / "tiny-llama" / "tokenizer.json"
 
