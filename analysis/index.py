@@ -4,6 +4,7 @@ It lies beside the log and is brought up to date by reading what was appended si
 it is lost, it is made anew.  Where it cannot be written it is made in memory.
 """
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ NAME: Final = "index.sqlite"
 By = Literal["differs", "ttft", "tpot", "e2e"]
 BY: Final[tuple[By, ...]] = ("differs", "ttft", "tpot", "e2e")
 _VERSION: Final = 1
+_MEMORY: Final = ":memory:"
 _BATCH: Final = 20_000
 _CACHE_KB: Final = 64 << 10
 _MANY_BYTES: Final = 32 << 20
@@ -140,7 +142,7 @@ class Index:
             place.unlink(missing_ok=True)
             return self._made(str(place))
         except (sqlite3.Error, OSError):
-            return self._made(":memory:")
+            return self._made(_MEMORY)
 
     def _fits(self, db: sqlite3.Connection) -> bool:
         try:
@@ -171,6 +173,13 @@ class Index:
 
 
 def _connected(place: str) -> sqlite3.Connection:
+    if place != _MEMORY:
+        # SQLite itself would take the umask's mode; its journals have that of the file.  One that is there is
+        # not opened but by SQLite: to close it would undo the locks that another connection has on it.
+        try:
+            os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            os.chmod(place, 0o600)
     db = sqlite3.connect(place, timeout=10.0)
     try:
         db.execute("PRAGMA synchronous = OFF")  # what is lost is made again

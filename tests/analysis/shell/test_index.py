@@ -1,5 +1,6 @@
 """The index: what the log has, however often it is asked, lost or left behind; never more than the log."""
 
+import os
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -137,6 +138,24 @@ def test_another_log_in_its_place_has_another_index(tmp_path: Path) -> None:
     index = index_of(path)
     assert len(index.most("differs", 1000, "quick")) == 4 and index.pair(RECORDS[-1].id) is None
     index.close()
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_it_and_its_journal_are_as_private_as_the_log(tmp_path: Path, is_there: bool) -> None:
+    path, kept = tmp_path / "log.msgpack", tmp_path / "log.index.sqlite"
+    write(path, RECORDS)
+    if is_there:
+        index_of(path).close()
+        kept.chmod(0o644)
+    before = os.umask(0o022)
+    try:
+        index_of(path).close()
+        with closing(sqlite3.connect(kept)) as other:
+            other.execute("UPDATE about SET end = end + 1")  # not committed: its journal is there
+            modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.glob("log.*")}
+    finally:
+        os.umask(before)
+    assert modes == dict.fromkeys(("log.msgpack", kept.name, f"{kept.name}-journal"), 0o600)
 
 
 def test_where_nothing_can_be_written_it_is_made_in_memory(tmp_path: Path) -> None:
