@@ -370,7 +370,9 @@ class Comparison:
         def marking(pair: dict[str, Any]) -> str | None:
             if self._stopping and pair.get("mark") is None:
                 pair["mark"] = DRAIN
-            return deliver(pair)
+            reason = deliver(pair)
+            self._sequels.ended(pair["id"], reason)
+            return reason
 
         return marking
 

@@ -8,6 +8,9 @@ from typing import Any
 UNANSWERED = "unanswered"
 STOPPED = "stopped"
 DUPLICATE = "duplicate"
+PAIR_TOO_LARGE = "pair_too_large"
+UNPACKABLE = "unpackable"
+UNFIT_PAIRS = frozenset({PAIR_TOO_LARGE, UNPACKABLE})  # dropped for what they are: another try ends likewise
 
 READ_BYTES = 64  # what keeping one read costs beside its bytes
 

@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 from mirror.admit import PhaseName
 from mirror.arms import Arm, Prepared
 from mirror.frames import Copy
+from mirror.pair import UNFIT_PAIRS
 
 NO_TOKEN_IDS = "no_token_ids"
 _ENOUGH_UNFIT = 50  # of the control's answers, in a row
+_ENOUGH_UNTOLD = 10  # pairs in a row
 
 Done = Callable[[dict[str, Any]], None]
 
@@ -45,6 +47,7 @@ class Sequel(ABC):
         self.under_way = 0  # requests not yet answered
         self.left: Counter[str] = Counter()
         self._none = 0  # unfit answers in a row
+        self._untold = 0  # pairs in a row that were dropped for what they are
 
     @abstractmethod
     async def ask(self) -> None:
@@ -60,6 +63,18 @@ class Sequel(ABC):
         self._none += 1
         if self._none >= _ENOUGH_UNFIT:
             self.why = self.why or f"no answer of the control can be {self.phase} ({why})"
+
+    def ended(self, reason: str | None) -> None:
+        """What followed upon an answer is a pair, which was told (None) or dropped for a reason.
+
+        After enough in a row of those that cannot be told, nothing follows any more.
+        """
+        if reason is None:
+            self._untold = 0
+        elif reason in UNFIT_PAIRS:
+            self._untold += 1
+            if self._untold >= _ENOUGH_UNTOLD:
+                self.why = self.why or f"what is {self.phase} cannot be told to the analysis ({reason})"
 
     def looked_at(self, following: Following, answer: dict[str, Any]) -> dict[str, Any]:
         """An arm's answer, with what is to be noted of it."""

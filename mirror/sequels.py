@@ -39,6 +39,11 @@ class Sequels:
         if self.now is not None:
             self._spawn(self.now.ask(), f"who takes part in {phase} of {self._experiment.name}")
 
+    def ended(self, id: str, reason: str | None) -> None:
+        """The pair `id` was told to the analysis (None), or dropped for a reason."""
+        if self.now is not None and id.endswith(f"~{self.now.phase}"):
+            self.now.ended(reason)
+
     @property
     def source(self) -> str | None:
         """The mark of a copy beside which such requests run: its timing tells nothing."""

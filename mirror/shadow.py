@@ -23,6 +23,7 @@ from mirror.inlet import Inlet
 from mirror.lane import pack_rates
 from mirror.lateness import Lateness
 from mirror.observations import Observations
+from mirror.pair import PAIR_TOO_LARGE, UNPACKABLE
 from mirror.readiness import Readiness
 from mirror.spec import MirrorExperiment, ShadowSpec
 from mirror.switched import Switched
@@ -33,7 +34,6 @@ _LATENESS_TICKS = 5  # seconds between two words on how late this process was
 LANE_SOCKET = "lane.sock"
 OBSERVATIONS_SOCKET = "observations.sock"
 ANALYSIS_DOWN = "analysis_down"
-PAIR_TOO_LARGE = "pair_too_large"
 
 _FLUSH_S = 2.0
 
@@ -262,7 +262,10 @@ class Shadow:
             comparison.phase = phase
 
     def _deliver(self, pair: dict[str, Any]) -> str | None:
-        frame = _pack("pair", pair)
+        try:
+            frame = _pack("pair", pair)
+        except (ValueError, OverflowError, TypeError):
+            return UNPACKABLE
         if len(frame) > self._spec.pair_bytes:
             return PAIR_TOO_LARGE
         return None if self.observations.offer(frame) else ANALYSIS_DOWN

@@ -13,9 +13,11 @@ from emulator.params import EngineParams
 from emulator.server import start
 from mirror.admit import Phase, PhaseName
 from mirror.arms import SCORED
+from mirror.pair import PAIR_TOO_LARGE, UNPACKABLE
 from mirror.rewrite import WHOLE
 from mirror.scoring import BUSY, TOO_LONG, Scoring
 from mirror.sequel import NO_TOKEN_IDS
+from mirror.shadow import ANALYSIS_DOWN
 from mirror.spec import ArmSpec
 from tests.mirror.scripted import Request, Script, engine
 from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow, until
@@ -46,8 +48,8 @@ def answer_json(writer: asyncio.StreamWriter, body: Any) -> None:
     writer.write(head + said)
 
 
-def sglang(gate: asyncio.Event | None = None) -> Script:
-    """Chats in one piece, and scores; each of the latter once the gate is open."""
+def sglang(gate: asyncio.Event | None = None, text: str = "x") -> Script:
+    """Chats in one piece, and scores; each of the latter once the gate is open, with a text of its own."""
 
     async def script(request: Request, writer: asyncio.StreamWriter) -> None:
         asked, path = json.loads(request.body or b"{}"), request.line.split()[1]
@@ -58,7 +60,7 @@ def sglang(gate: asyncio.Event | None = None) -> Script:
             told = [[None if n == 0 else -0.5, token, None] for n, token in enumerate(ids[begin:])]
             tops = [None if n == 0 else [[-0.5, one[1], None], [-1.5, 9, None]] for n, one in enumerate(told)]
             meta = {"input_token_logprobs": told, "input_top_logprobs": tops, "prompt_tokens": len(ids)}
-            answer_json(writer, {"text": "x", "output_ids": [1], "meta_info": meta})
+            answer_json(writer, {"text": text, "output_ids": [1], "meta_info": meta})
         elif path == b"/v1/chat/completions":
             choice = {
                 "index": 0,
@@ -193,6 +195,33 @@ def test_one_answer_at_a_time_is_scored_and_a_copy_beside_it_is_marked_even_afte
                 one.close()
 
     play(run)
+
+
+def test_where_the_pairs_are_too_large_to_be_told_the_phase_ends_and_says_why(tmp_path: Path) -> None:
+    async def run() -> None:
+        script = sglang(text="x" * 4096)
+        async with engine(script) as control, engine(script) as other:
+            arms = [ArmSpec(n, e.url, kind="sglang") for n, e in (("control", control), ("c1", other))]
+            told = experiment(*arms, max_inflight=500)
+            async with shadow(tmp_path, told, phase="scored", pair_bytes=8192) as stage:
+                _, lane = await stage.worker()
+                async with asyncio.timeout(30):
+                    await feed(stage, lane, lambda: bool(stage.analysis.of("unscored")))
+                lane.close()
+            why = stage.analysis.of("unscored")[0]["why"]
+            assert why == "what is scored cannot be told to the analysis (pair_too_large)"
+            assert scored(stage) == [] and stage.books["dropped"]["pair_too_large"] >= 10
+
+    play(run)
+
+
+def test_only_pairs_in_a_row_that_are_themselves_amiss_end_the_phase() -> None:
+    scoring = Scoring([], 2048)
+    for reason in [UNPACKABLE] * 9 + [None] + [PAIR_TOO_LARGE] * 9 + [ANALYSIS_DOWN] * 50:
+        scoring.ended(reason)
+        assert scoring.why is None
+    scoring.ended(PAIR_TOO_LARGE)
+    assert scoring.why is not None
 
 
 def test_where_no_answer_can_be_scored_or_forced_the_phase_ends_and_says_why() -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import msgpack
 import pytest
 
-from mirror.spec import ArmSpec
+from mirror.shadow import Shadow
+from mirror.spec import ArmSpec, ShadowSpec
 from tests.mirror import scripted
 from tests.mirror.scripted import Script, engine, tokens
 from tests.mirror.staging import copy_frame, experiment, phase_frame, play, served_frame, shadow, until
@@ -228,5 +231,22 @@ def test_a_socket_left_by_a_dead_process_is_replaced_and_none_is_left_behind(tmp
             await until(lambda: bool(stage.analysis.of("pair")))
             lane.close()
         assert not (tmp_path / "lane.sock").exists()
+
+    play(run)
+
+
+@pytest.mark.parametrize("value", [2**64, "\ud800", object()])
+def test_a_pair_that_no_frame_can_hold_is_dropped_with_its_reason(tmp_path: Path, value: Any) -> None:
+    async def run() -> None:
+        told = experiment(ArmSpec("control", "http://127.0.0.1:9"))
+        one = Shadow(ShadowSpec(str(tmp_path), (told,)), Random(1)).comparisons["fp8-kv"]
+        answer = {"arm": "control", "twin": 0, "order": 0, "reads": []}
+        for id, said in (("a", value), ("b", 2**63)):
+            assert one.joiner.open(id, {"said": said}, [("control", 0)], 1, 0, alone=True)
+            one.joiner.answered(id, answer, 0)
+        books = one.joiner.books()
+        assert (books["admitted"], books["paired"], books["open"]) == (2, 1, 0)
+        assert books["dropped"] == {"unpackable": 1}
+        one.close()
 
     play(run)
