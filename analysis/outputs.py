@@ -7,7 +7,7 @@ from typing import Any
 from analysis.metrics._choose import every_metric
 from analysis.metrics._metric import Unit
 from analysis.stats.windows import Windows
-from analysis.verdict import Interval, Spread, interval, outputs_label, ratio
+from analysis.verdict import Interval, Spread, interval, outputs_label, outputs_unseen, ratio
 
 _RANGES: Mapping[Unit, tuple[float, float]] = {
     "share": (0.0, 1.0),
@@ -19,7 +19,7 @@ _RANGES: Mapping[Unit, tuple[float, float]] = {
 def outputs_shown(
     windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
 ) -> dict[str, Any]:
-    """Each output metric, JSON-able, and the label that first divergence gives."""
+    """Each output metric, JSON-able, and the label that first divergence gives; `unseen`: why none."""
     shown: dict[str, Any] = {}
     divergence: Interval | None = None
     for name, metric in every_metric().items():
@@ -34,6 +34,7 @@ def outputs_shown(
             divergence = found
         shown[name] = output_shown(metric.unit, found, floor.get(name))
     shown["label"] = outputs_label(divergence, floor.get("first_divergence"))
+    shown["unseen"] = outputs_unseen(floor.get("first_divergence"))
     return shown
 
 
@@ -63,6 +64,7 @@ def output_shown(unit: Unit, found: Interval | None, floor: Spread | None) -> di
         "upper": None if found is None else shown(found.upper),
         "floor": None if floor is None else shown(floor.mean),
         "excess": excess,
+        "units": 0 if found is None else found.units,
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.amiss import amiss
 from analysis.mending import mend
 from analysis.modes import undecided
 from analysis.rates import MORE_ERRORS
@@ -15,10 +16,12 @@ from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, berns
 from analysis.verdict import Interval, Label, interval, judge, progress, ratio
 
 DIVERGES = "outputs diverge"
+AMISS = "answers are amiss more often"
 WRONG = "golden requests go wrong"
 _SAID = {
     MORE_ERRORS: MORE_ERRORS,
     DIVERGES: "answers otherwise",
+    AMISS: "its answers are amiss more often",
     WRONG: "gets golden requests wrong that the control gets right",
 }
 _ORDER = {"FASTER": 0, "EQUIVALENT": 1, "UNDECIDED": 2, "SLOWER": 3}
@@ -122,4 +125,5 @@ def flags(candidate: Mapping[str, Any]) -> list[str]:
     """What must be said of a candidate beside its speed."""
     found = [MORE_ERRORS] if candidate["rates"].get("errors", {}).get("label") == "MORE" else []
     found += [DIVERGES] if candidate["outputs"]["label"] == "DIVERGES" else []
+    found += [AMISS] if amiss(candidate["outputs"]) else []
     return found + ([WRONG] if candidate["quality"]["label"] == "WORSE" else [])

@@ -111,14 +111,28 @@ class Spread:
 
 
 def outputs_label(divergence: Interval | None, floor: Spread | None) -> OutputsLabel:
-    """Whether the candidate's answers part from the control's more than the control's own do."""
-    if divergence is None or floor is None or divergence.units < FEWEST_UNITS:
+    """Whether the candidate's answers part from the control's more than the control's own do.
+
+    Never where that could not be seen (`outputs_unseen`).
+    """
+    if divergence is None or floor is None or divergence.units < FEWEST_UNITS or outputs_unseen(floor):
         return "UNDECIDED"
     if divergence.lower - min(1.0, floor.upper) > DIVERGENCE_MARGIN:
         return "DIVERGES"
     if divergence.upper - max(0.0, floor.lower) < DIVERGENCE_MARGIN:
         return "SAME"
     return "UNDECIDED"
+
+
+def outputs_unseen(floor: Spread | None) -> str | None:
+    """Why nobody could see a candidate's answers part more than the control's own; None where one could."""
+    if floor is None or floor.upper <= 1.0 - DIVERGENCE_MARGIN:
+        return None
+    return (
+        f"the control's own answers may part from each other in {min(1.0, floor.upper):.0%} of their length,"
+        " so that a candidate's could not be seen to part more: sample requests at temperature 0, calibrate"
+        " with more pairs, or judge the answers"
+    )
 
 
 def ratio(logarithm: float) -> float | None:

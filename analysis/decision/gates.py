@@ -1,9 +1,10 @@
-"""May a candidate win at all?  The gates before any speed: checks, errors, outputs, golden requests, SLO."""
+"""May a candidate win at all?  The gates before any speed: checks, errors, answers, golden requests, SLO."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from analysis.amiss import AMISS_MARGIN, amiss
 from analysis.stats.sequence import FEWEST_UNITS
 
 State = Literal["passed", "failed", "open"]
@@ -27,7 +28,8 @@ class Gate:
 class Bars:
     """How much worse than the control a candidate may be: shares of answers.
 
-    `outputs` False: that it answers otherwise is accepted, by whoever has looked at the answers.
+    `outputs` False: that it answers otherwise is accepted, by whoever has looked at the answers; that they
+    are worse is not.
     """
 
     errors: float = 0.01
@@ -42,16 +44,27 @@ def gates(candidate: Json, objectives: Sequence[str], bars: Bars) -> list[Gate]:
         _fair(candidate, objectives),
         _at_most("errors", rates.get("errors"), bars.errors),
         _outputs(candidate["outputs"], bars),
+        _quality(candidate["outputs"]),
     ]
-    quality: Json = candidate.get("quality") or {}
-    if quality.get("requests"):
-        found.append(_quality(quality))
+    golden: Json = candidate.get("quality") or {}
+    if golden.get("requests"):
+        found.append(_golden(golden))
     if "slo" in rates:
         found.append(_at_most("slo", rates["slo"], bars.slo))
     return found
 
 
-def _quality(quality: Json) -> Gate:
+def _quality(outputs: Json) -> Gate:
+    """Fails where a measure that knows good from bad is surely worse; what is not shown so passes."""
+    worse = amiss(outputs)
+    if not worse:
+        detail = f"no measure of its answers is surely worse than the control's by {AMISS_MARGIN:.0%}"
+        return Gate("quality", "passed", detail)
+    told = "; ".join(f"{name}: {low:.1%} … {high:.1%}" for name, (low, high) in worse.items())
+    return Gate("quality", "failed", f"of its answers more are amiss than of the control's ({told})")
+
+
+def _golden(quality: Json) -> Gate:
     """Golden requests: what they have not shown to be worse passes, and how many there were is told.
 
     Where no arm gets one right they are too hard for these engines, or answers too short: nothing was tried.
@@ -98,4 +111,7 @@ def _outputs(outputs: Json, bars: Bars) -> Gate:
         return Gate("outputs", "failed", f"{detail}; if you have judged its answers: --accept-outputs")
     if not bars.outputs:
         return Gate("outputs", "passed", "not decided yet; accepted")
+    unseen = outputs.get("unseen")
+    if unseen is not None:
+        return Gate("outputs", "open", f"{unseen}: --accept-outputs")
     return Gate("outputs", "open", "whether it answers as the control does is not decided yet")
