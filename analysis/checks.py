@@ -31,23 +31,27 @@ _MOST_OPEN = 256  # pairs that may be under way when the books are written
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition; `ok` is None while it cannot be said. When it fails the `withholds` are withheld."""
+    """One condition; `ok` is None while it cannot be said. When it fails the `withholds` are withheld.
+
+    `remedy`: what would mend it, where that hangs on what was found; None: the one that its name has.
+    """
 
     name: str
     ok: bool | None
     detail: str
     withholds: tuple[str, ...] = ()
+    remedy: str | None = None
 
     def show(self, mode: str) -> dict[str, Any]:
         """JSON-able.  `withholds`: the latencies of which nothing is said while it fails; `mend`: what would
         make it hold in an experiment of this mode, None where it does."""
         said = {"name": self.name, "ok": self.ok, "detail": self.detail}
-        remedy = None if self.ok else mend(self.name, mode)
+        remedy = None if self.ok else self.remedy or mend(self.name, mode)
         return {**said, "mend": remedy, "withholds": list(self.withholds)}
 
     def reason(self, mode: str) -> str:
         """Why a verdict is withheld: what was found, which check that is, and what would mend it."""
-        return f"{self.detail} ({self.name}; to mend it: {mend(self.name, mode)})"
+        return f"{self.detail} ({self.name}; to mend it: {self.remedy or mend(self.name, mode)})"
 
 
 EVERY = ("ttft", "itl", "tpot", "e2e")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.checks import Check
+from analysis.mending import NOT_ASKED, RATE_IS_SET
 from analysis.modes import LIVE, REPLAY
 
 MARGIN = 0.05
@@ -73,16 +74,16 @@ class Loads:
         share = self.share_of_production
         if mode != LIVE:
             why = "a replay does not ask it" if mode == REPLAY else "arms take turns"
-            return Check("production_load", None, f"not compared with production's load: {why}")
+            detail = f"not compared with production's load: {why}"
+            return Check("production_load", None, detail, remedy=NOT_ASKED)
+        remedy = RATE_IS_SET if self._is_matched else None
         if share is None:
-            return Check("production_load", None, "production's load is not known yet")
+            return Check("production_load", None, "production's load is not known yet", remedy=remedy)
         detail = f"the control has {share:.2f} times in flight what one production engine has"
         if abs(share - 1.0) <= MARGIN:
             return Check("production_load", True, detail)
-        told = "; its rate is being set" if self._is_matched else "; set sample.rate: auto to match it"
-        return Check(
-            "production_load", False, f"{detail}: figures hold at that load, not at production's{told}"
-        )
+        detail = f"{detail}: figures hold at that load, not at production's"
+        return Check("production_load", False, detail, remedy=remedy)
 
     def show(self) -> dict[str, Any]:
         """JSON-able: means of requests in flight, the share of conversations copied now."""

@@ -52,6 +52,13 @@ _REPLAYED: Final = {
     "dispatch_lag": "give the shadow process a core of its own, or lower replay.speed",
     "harness": "give the shadow process a core of its own, or lower replay.speed or max_inflight",
 }
+# Where what the check names is in place already.
+RATE_IS_SET: Final = (
+    "wait: sample.rate is auto, and what the control had too little or too much of is made up for in minutes;"
+    " the more conversations there are, the nearer it comes"
+)
+NOT_ASKED: Final = "nothing: arms are loaded alike, and the verdict holds at that load"
+
 _BY_MODE: Final = {"switchback": _IN_TURNS, "replay": _REPLAYED}
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from analysis.course import Course, MalformedError
 from analysis.loads import Loads
+from analysis.mending import MEND, NOT_ASKED, RATE_IS_SET
 from analysis.ranking import Trial
 from analysis.report import report, to_json
 from analysis.store import LogReader
@@ -48,6 +49,16 @@ def test_within_five_per_cent_is_matched(production: float, control: float, ok: 
     loads = Loads()
     loads.add(said(production, control))
     assert loads.check().ok is ok and not loads.check().withholds
+
+
+def test_a_rate_that_is_set_already_is_no_remedy() -> None:
+    remedies = {}
+    for is_matched in (True, False):
+        loads = Loads()
+        loads.add({**said(8.0, 4.0), "matched": is_matched})
+        remedies[is_matched] = loads.check().show("live")["mend"]
+        assert loads.check("switchback").show("switchback")["mend"] == NOT_ASKED
+    assert remedies == {True: RATE_IS_SET, False: MEND["production_load"]}
 
 
 def test_production_unseen_is_unknown_and_never_zero() -> None:
