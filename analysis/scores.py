@@ -10,6 +10,8 @@ import msgspec
 
 from analysis.transcript import TokenLogprob
 
+_LEAST, _MOST = -1e6, 1e-3  # beyond these it is no logprob: engines round, and write -9999 for never
+
 _Told = tuple[float | None, int, str | None]
 
 
@@ -38,7 +40,7 @@ def scores_of(answer: bytes, tokens: Sequence[int]) -> tuple[TokenLogprob, ...] 
     """The logprobs of `tokens`, the last of what the engine was given, and the likeliest in their places.
 
     A token's name is its id.  None where the answer does not say all of them: a score that is left out
-    would be of the unlikeliest, or of other tokens.
+    would be of the unlikeliest, or of other tokens.  None, too, where one is no logarithm of a probability.
     """
     try:
         said = _answer.decode(answer)
@@ -50,7 +52,13 @@ def scores_of(answer: bytes, tokens: Sequence[int]) -> tuple[TokenLogprob, ...] 
         found = _by_place(said.meta_info, tokens)
     else:
         return None
-    return tuple(found) if len(found) == len(tokens) else None
+    if len(found) != len(tokens) or not all(map(_are_logprobs, found)):
+        return None
+    return tuple(found)
+
+
+def _are_logprobs(told: TokenLogprob) -> bool:
+    return all(_LEAST <= value <= _MOST for value in (told.logprob, *(value for _, value in told.top)))
 
 
 def _by_id(rows: Sequence[dict[str, _Row] | None], tokens: Sequence[int]) -> list[TokenLogprob]:

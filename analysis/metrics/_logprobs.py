@@ -35,7 +35,8 @@ def coarse(a: TokenLogprob, b: TokenLogprob) -> tuple[list[float], list[float]] 
     told = ours.keys() & theirs.keys()
     if not told:
         return None
-    p, q = [exp(ours[token]) for token in told], [exp(theirs[token]) for token in told]
+    # No probability is above 1, whatever an engine says: exp would overflow.
+    p, q = [exp(min(0.0, ours[token])) for token in told], [exp(min(0.0, theirs[token])) for token in told]
     return [*p, max(_LEAST, 1.0 - sum(p))], [*q, max(_LEAST, 1.0 - sum(q))]
 
 

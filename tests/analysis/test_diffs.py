@@ -1,7 +1,7 @@
 """What the comparisons of outputs say of answers as they are met: JSON, tools, numbers, refusals, noise."""
 
 import json
-from math import exp, isclose, log
+from math import exp, isclose, isfinite, log
 from random import Random
 from typing import Any
 
@@ -181,6 +181,16 @@ def test_k3_over_the_controls_own_draws_is_the_true_divergence() -> None:
 
     found = METRICS["kl_k3"].score(drawn_by(p), drawn_by(q))
     assert found is not None and isclose(found, true, rel_tol=0.05)
+
+
+@pytest.mark.parametrize("said", [0.5, 1000.0, 1e308])
+def test_no_metric_raises_for_a_probability_above_1(said: float) -> None:
+    ours = tokens({"a": 0.6, "b": 0.4}, chose="a")
+    theirs = Content(choices=(Choice(0, "a", logprobs=(TokenLogprob("a", said, (("a", said),)),)),))
+    for metric in METRICS.values():
+        for one, other in ((ours, theirs), (theirs, ours)):
+            found = metric.score(one, other)
+            assert found is None or isfinite(found)
 
 
 def test_a_flip_between_tokens_that_were_all_but_equal_is_none_when_sure() -> None:

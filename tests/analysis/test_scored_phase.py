@@ -16,6 +16,9 @@ from tests.analysis.fleet import MS, pair_frame
 
 SPEC = ExperimentSpec("t", "m", ("c1",), calibration_s=0, calibration_pairs=2, scored_pairs=300)
 TOKENS = [5, 6, 7, 8]
+IMPOSSIBLE = json.dumps(
+    {"choices": [{"prompt_logprobs": [None, *({str(token): {"logprob": 1e3}} for token in TOKENS)]}]}
+).encode()
 
 
 def scored(arm: str, p: float, twin: int = 0, **changes: Any) -> dict[str, Any]:
@@ -118,6 +121,7 @@ def test_the_phase_comes_after_the_forced_one_and_before_the_trial_and_times_not
             {"reads": [[2, b'{"choices":[{"text":"x"}]}']]},
             "c1 does not score tokens it is given (not scored)",
         ),
+        ({"reads": [[2, IMPOSSIBLE]]}, "c1 does not score tokens it is given (not scored)"),
     ],
 )
 def test_an_engine_that_comes_not_to_score_ends_the_phase_and_is_named(

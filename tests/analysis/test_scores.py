@@ -70,6 +70,11 @@ def test_an_answer_without_alternatives_tells_the_tokens_alone() -> None:
         b'{"choices":[{"prompt_logprobs":[null,{"5":{"logprob":-1}},{"7":{"logprob":-1}}]}]}',
         b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},null]}]}',
         b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},{"6":{"logprob":-1e999}}]}]}',
+        b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},{"6":{"logprob":1000}}]}]}',
+        b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},{"6":{"logprob":-1},"7":{"logprob":0.01}}]}]}',
+        b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},{"6":{"logprob":NaN}}]}]}',
+        b'{"meta_info":{"input_token_logprobs":[[-1,5,null],[0.01,6,null]]}}',
+        b'{"choices":[{"prompt_logprobs":[{"5":{"logprob":-1}},{"6":{"logprob":-1e300}}]}]}',
         b'{"meta_info":{}}',
         b'{"meta_info":{"input_token_logprobs":[[-1,5,null],[-1,7,null]]}}',
         b'{"meta_info":{"input_token_logprobs":[[null,5,null],[-1,6,null]]}}',
@@ -79,3 +84,8 @@ def test_an_answer_without_alternatives_tells_the_tokens_alone() -> None:
 )
 def test_an_answer_that_does_not_score_every_token_scores_none(answer: bytes) -> None:
     assert scores_of(answer, [5, 6]) is None
+
+
+def test_a_certain_token_may_be_rounded_to_a_little_above_certainty() -> None:
+    found = scores_of(of_vllm([1], [(5, 1e-6), (6, 0.0)]), [5, 6])
+    assert found is not None and [one.logprob for one in found] == [1e-6, 0.0]
