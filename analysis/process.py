@@ -16,6 +16,7 @@ from analysis.measure import PairRecord, measure
 from analysis.spec import AnalysisSpec, ExperimentSpec
 from analysis.store import LogError
 from analysis.supervision import Supervision
+from analysis.texts import forget_others
 from analysis.tokenizer import LazyCount
 from analysis.web.app import start_admin
 
@@ -52,6 +53,7 @@ async def serve_analysis(
         observations = await listen(run_dir / "observations.sock", board.inbox, board.greet, board.take)
         try:
             await board.load()
+            await asyncio.to_thread(_forget_texts_of_others, spec)
             await _until(stop, board, changes)
         finally:
             observations.close()
@@ -80,7 +82,19 @@ async def _renew(board: Board, changes: Changes) -> None:
         except LogError as error:
             done(str(error))
         else:
+            await asyncio.to_thread(_forget_texts_of_others, spec)
             done(None)
+
+
+def _forget_texts_of_others(spec: AnalysisSpec) -> None:
+    log = structlog.get_logger("analysis")
+    try:
+        gone = forget_others(Path(spec.state_dir), [one.name for one in spec.experiments])
+    except OSError as error:
+        log.warning("texts_not_forgotten", error=str(error))
+        return
+    for name in gone:
+        log.info("texts_forgotten", experiment=name)
 
 
 def _courses(spec: AnalysisSpec) -> list[Course]:

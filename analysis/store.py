@@ -268,6 +268,21 @@ def open_log(path: Path, spec: ExperimentSpec) -> Opened:
     return Opened(*put_aside(path, f"epoch-{past.header.epoch}", "the experiment's settings have changed"))
 
 
+def is_written(path: Path) -> bool:
+    """Whether a process writes this log now."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 def put_aside(path: Path, mark: str, why: str) -> tuple[int, None, tuple[str, ...]]:
     """Rename the log so that nothing is lost; the number of the epoch that starts instead, and a notice."""
     last = _last_epoch(path)

@@ -5,7 +5,7 @@ before it.  Together they take no more than was allowed; the oldest goes.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ import msgspec
 from analysis.frames import Frames, framed
 from analysis.measure import transcript_of
 from analysis.metrics._metric import spoken
+from analysis.store import NAME as LOG
+from analysis.store import is_written
 
 NAME, BEFORE = "texts.msgpack", "texts.before.msgpack"
 _MOST_CHOICES = 8
@@ -54,7 +56,7 @@ class Texts:
         self.lost = 0
 
     def resize(self, limit_bytes: int) -> None:
-        """Keep so much from now on."""
+        """Keep so much from now on: what is longer goes now."""
         if limit_bytes != self.limit_bytes:
             self.limit_bytes = limit_bytes
             self.begin(anew=False)
@@ -63,12 +65,21 @@ class Texts:
         """The experiment goes on, or begins anew: then its texts are of pairs that its log has not."""
         if anew or not self.limit_bytes:
             self.forget()
+        else:
+            self._forget_beyond(self.limit_bytes // 2)
 
     def forget(self) -> None:
         """Delete what is kept."""
+        self._forget_beyond(-1)
+
+    def _forget_beyond(self, most_bytes: int) -> None:
         for name in (NAME, BEFORE):
+            path = self._folder / name
             try:
-                (self._folder / name).unlink(missing_ok=True)
+                if path.stat().st_size > most_bytes:
+                    path.unlink()
+            except FileNotFoundError:
+                pass
             except OSError:
                 self.lost += 1
 
@@ -102,6 +113,19 @@ class Texts:
             os.write(file, record)
         finally:
             os.close(file)
+
+
+def forget_others(state_dir: Path, names: Collection[str]) -> list[str]:
+    """Delete the texts of all experiments but `names`: those that are gone, unless another process has them.
+
+    Gives the names of those whose texts went, and raises OSError where some cannot be deleted.
+    """
+    folders = {path.parent for name in (NAME, BEFORE) for path in state_dir.glob(f"*/{name}")}
+    gone = sorted(folder for folder in folders if folder.name not in names and not is_written(folder / LOG))
+    for folder in gone:
+        for name in (NAME, BEFORE):
+            (folder / name).unlink(missing_ok=True)
+    return [folder.name for folder in gone]
 
 
 def texts_in(folder: Path, id: str) -> Said | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from analysis.measure import measure
 from analysis.pair_text import beside, printable
 from analysis.pair_view import render_pair, shown
 from analysis.spec import ExperimentSpec
-from analysis.texts import BEFORE, NAME, Texts, texts_in, texts_of
+from analysis.texts import BEFORE, NAME, Texts, forget_others, texts_in, texts_of
 from tests.analysis.fleet import answer_frame, pair_frame
 
 SPEC = ExperimentSpec("trial", "m", ("quick",), calibration_s=0, calibration_pairs=2)
@@ -135,6 +136,38 @@ def test_an_experiment_that_begins_anew_or_keeps_none_any_more_has_no_texts_of_b
     course.texts.resize(0)
     assert files() == set()
     course.close()
+
+
+def test_a_room_made_smaller_holds_no_more_than_that_at_once(tmp_path: Path) -> None:
+    one = size_of(pair())
+    texts = Texts(tmp_path, 8 * one)
+    for number in range(7):  # four went before the three that are written now
+        texts.keep(pair(str(number)))
+    texts.resize(6 * one)
+    assert [path.name for path in tmp_path.iterdir()] == [NAME]
+    assert texts_in(tmp_path, "6") is not None
+    Texts(tmp_path, 6 * one).begin(anew=False)
+    assert texts_in(tmp_path, "6") is not None
+    Texts(tmp_path, 4 * one).begin(anew=False)  # as after a restart
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_texts_of_experiments_that_are_gone_are_forgotten_and_of_those_that_another_process_has_are_not(
+    tmp_path: Path,
+) -> None:
+    courses = {
+        name: Course(replace(SPEC, name=name), tmp_path, text_bytes=1 << 20)
+        for name in ("here", "elsewhere", "gone")
+    }
+    for course in courses.values():
+        course.load()
+        course.pair(pair())
+    courses["here"].close()
+    courses["gone"].close()
+    assert forget_others(tmp_path, ["here"]) == ["gone"]
+    courses["elsewhere"].close()
+    found = {path.parent.name for path in tmp_path.glob(f"*/{NAME}")}
+    assert found == {"here", "elsewhere"} and len(list(tmp_path.glob("*/log.msgpack"))) == 3
 
 
 def test_two_texts_stand_under_one_another_word_for_word_and_where_they_part_is_marked() -> None:

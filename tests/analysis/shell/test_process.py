@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sys
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import aiohttp
 import msgpack
 
 from analysis.frames import framed
+from analysis.process import serve_analysis
 from analysis.report import render_text, report, to_json
+from analysis.spec import AnalysisSpec
 from analysis.store import LogReader
+from analysis.texts import NAME as TEXTS
 from tests.analysis.shell.frames import SPEC, admin_url, analysis, analysis_spec, books, pair, status
 
 EXPERIMENT = "/api/experiments/kv"
@@ -220,3 +224,31 @@ def test_after_kill_9_every_counted_pair_is_there(tmp_path: Path) -> None:
     shown = asyncio.run(run())
     assert json.loads(shown)["pairs"] == 30
     assert to_json(report(tmp_path / "state/kv/log.msgpack")) == shown
+
+
+def test_texts_of_experiments_that_are_gone_go_at_a_start_and_at_a_reload(
+    tmp_path: Path,
+) -> None:
+    both = replace(
+        analysis_spec(tmp_path, SPEC, replace(SPEC, name="gone")), text_bytes={"kv": 99, "gone": 99}
+    )
+    one = replace(both, experiments=(SPEC,))
+    stop, folders = asyncio.Event(), [tmp_path / "state" / name for name in ("kv", "gone", "before")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+
+    def there() -> list[str | None]:
+        return [folder.name for folder in folders if (folder / TEXTS).exists()]
+
+    async def changes() -> AsyncIterator[tuple[AnalysisSpec, Callable[[str | None], None]]]:
+        seen.append(there())  # the start is over
+        for folder in folders[:2]:
+            (folder / TEXTS).write_bytes(b"texts")
+        yield both, lambda why: seen.append([*there(), why])
+        yield one, lambda why: seen.append([*there(), why])
+        stop.set()
+
+    seen: list[list[str | None]] = []
+    (folders[2] / TEXTS).write_bytes(b"texts")
+    asyncio.run(asyncio.wait_for(serve_analysis(both, stop, changes=changes()), 30))
+    assert seen == [[], ["kv", "gone", None], ["kv", None]]
