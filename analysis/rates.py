@@ -46,7 +46,8 @@ class Rates:
         self._counts: dict[str, _Count] = {}
 
     def add(self, columns: Columns) -> dict[str, Floats]:
-        """Counts pairs; what they add to the series of windows, by name: -1, 0 or 1, NaN for nothing."""
+        """Counts pairs; what they add to the series of windows, by name: the difference, -1, 0 or 1, and the
+        control's own, 0 or 1; NaN for nothing."""
         ours, theirs = columns.side("control"), columns.side(self._candidate)
         counts = ours.present & theirs.present & ~ours.cancelled & ~theirs.cancelled
         values = {}
@@ -59,6 +60,7 @@ class Rates:
             count.control += int((said & mine).sum())
             count.candidate += int((said & other).sum())
             values[f"{rate} {self._candidate}"] = np.where(said, other.astype(float) - mine, np.nan)
+            values[f"{rate} control by {self._candidate}"] = np.where(said, mine.astype(float), np.nan)
         return values
 
     def _amiss(self, ours: Side, theirs: Side) -> dict[str, tuple[Bools, Bools, Bools]]:
@@ -76,7 +78,10 @@ class Rates:
 
     def show(self, windows: Windows | None, alpha: float) -> dict[str, dict[str, Any]]:
         """Each rate, JSON-able: both shares, by how much the candidate's exceeds the control's with the
-        interval of that, and what follows: MORE, FEWER, NO_MORE (by a hundredth at most) or UNDECIDED."""
+        interval of that, and what follows: MORE, FEWER, NO_MORE (by a hundredth at most) or UNDECIDED.
+
+        All are means of the same windows, each of which counts once; before there are any, the shares are
+        of all pairs."""
         shown = {}
         for rate, count in sorted(self._counts.items()):
             found = None
@@ -85,10 +90,14 @@ class Rates:
                 held = windows.pairs_per_unit(series)
                 # One imagined pair that differs: windows without any have no variance and prove no zero.
                 found = interval(windows.means(series), alpha, 1.0 / held**2 if held else 0.0, OF_SHARES)
+            ours, theirs = count.control / count.pairs, count.candidate / count.pairs
+            if found is not None and windows is not None:
+                ours = float(windows.means(f"{rate} control by {self._candidate}").mean())
+                theirs = ours + found.mean
             latency = rate.removeprefix("slow_")
             shown[rate] = {
-                "control": count.control / count.pairs,
-                "candidate": count.candidate / count.pairs,
+                "control": ours,
+                "candidate": theirs,
                 "pairs": count.pairs,
                 "excess": None if found is None else found.mean,
                 "lower": None if found is None else max(-1.0, found.lower),

@@ -12,7 +12,7 @@ from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
-from analysis.report_lines import change, condition_lines
+from analysis.report_lines import change, condition_lines, withheld_lines
 from analysis.report_page import render_html as render_html
 from analysis.report_running import running_lines
 from analysis.report_scored import scored_lines
@@ -109,6 +109,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     for candidate in sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0)):
         lines.extend(_candidate_lines(candidate, width))
     lines.append("")
+    lines.extend(withheld_lines(ranking))
     lines.extend(claim_lines(ranking))
     for check in ranking["checks"]:
         state = {True: "ok  ", False: "FAIL"}.get(check["ok"], "open")
@@ -139,7 +140,6 @@ def _candidate_lines(candidate: Mapping[str, Any], width: int) -> list[str]:
             else " " * (width + 4)
         )
         outputs = candidate["outputs"].get("label", "") if place == 0 else ""
-        why = f"  ({said['withheld']})" if said["withheld"] else ""
         figures = f"{label:<10}  {change(said['ratio']):>8}  {interval:<21}"
-        lines.append(f"{who}  {name:<6}  {figures}  {outputs}{why}".rstrip())
+        lines.append(f"{who}  {name:<6}  {figures}  {outputs}".rstrip())
     return lines

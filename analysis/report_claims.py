@@ -43,8 +43,9 @@ def claims(ranking: Json) -> str:
         rows = [[escape(cell) for cell in row] for row in rates]
         heads = ["Candidate", "Answers that", "Control", "Candidate", "Difference, points", "So"]
         note = (
-            "Differences of shares, window by window: they hold at every look. Slow: longer than 19 in 20 of"
-            " the control's answers took in the calibration. A failed answer is slow, too."
+            "Shares and their differences are means of the same windows: they hold at every look."
+            " Slow: longer than 19 in 20 of the control's answers took in the calibration. A failed answer is"
+            " slow, too."
         )
         shown = table(heads, rows, "Failed and slow answers", 2)
         parts.append(f"<h2>Failed and slow answers</h2>{shown}<p class=note>{note}</p>")

@@ -22,6 +22,18 @@ def condition_lines(ranking: Json) -> list[str]:
     ]
 
 
+def withheld_lines(ranking: Json) -> list[str]:
+    """Each reason for which verdicts are withheld, once, with those that it concerns."""
+    found: dict[str, list[str]] = {}
+    for candidate in ranking.get("candidates", ()):
+        for latency, verdict in (candidate.get("verdicts") or {}).items():
+            if verdict and verdict.get("withheld"):
+                found.setdefault(str(verdict["withheld"]), []).append(
+                    f"{candidate['name']} {latency.upper()}"
+                )
+    return [f"withheld: {', '.join(who)}: {why}" for why, who in found.items()]
+
+
 def calibration_lines(ranking: Json) -> list[str]:
     """With what the control was compared that is the control, too, and what that fixed; once it is over."""
     calibration: Json = ranking.get("calibration") or {}

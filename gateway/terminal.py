@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis import modes
-from analysis.report_lines import condition_lines
+from analysis.report_lines import condition_lines, withheld_lines
 from analysis.report_scored import scored_lines
 from gateway.progress import progress
 
@@ -190,15 +190,7 @@ def _failed_checks(ranking: Json) -> list[RenderableType]:
         fails = "fails, for which no verdict is withheld" if harmless else "fails"
         said = f"check {check.get('name')} {fails}: {check.get('detail')}"
         lines.append(Text(said, "yellow" if harmless else "bold red"))
-    withheld: dict[str, list[str]] = {}
-    for candidate in ranking.get("candidates", ()):
-        for metric, verdict in (candidate.get("verdicts") or {}).items():
-            if verdict and verdict.get("withheld"):
-                withheld.setdefault(str(verdict["withheld"]), []).append(
-                    f"{candidate['name']} {metric.upper()}"
-                )
-    lines += [Text(f"withheld: {', '.join(who)}: {why}", "yellow") for why, who in withheld.items()]
-    return lines
+    return lines + [Text(line, "yellow") for line in withheld_lines(ranking)]
 
 
 def _word(label: object) -> Text:

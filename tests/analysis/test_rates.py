@@ -4,9 +4,11 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from analysis.measure import PairRecord
 from analysis.spec import ExperimentSpec
+from tests.analysis.fleet import MS
 from tests.analysis.trials import PACES, altered, named, ranked, records
 
 SLO = ExperimentSpec("trial", "fleet", tuple(PACES), slo_ttft_ms=225.0)
@@ -30,6 +32,20 @@ def test_who_fails_more_often_is_told_flagged_and_ranked_behind_all_that_do_not(
     assert named(ranking, "quick")["flags"] == ["fails more often"]
     assert named(ranking, "quick")["rank"] == 3
     assert "fails more often" in ranking["summary"] or named(ranking, "quick")["verdicts"]["tpot"]["withheld"]
+
+
+def test_both_shares_and_their_difference_are_of_the_same_windows() -> None:
+    """Pooled over pairs they can contradict it: here most are of a few windows, where the control fails."""
+
+    def bursts(record: PairRecord) -> PairRecord:
+        number = int(record.id[1:])
+        burst = number % 300 > 100  # at ten times the pace
+        at_ns = record.at_ns - (number % 300 - 100) * 90 * MS if burst else record.at_ns
+        return altered(replace(record, at_ns=at_ns), "control" if burst else "same", fault="truncated")
+
+    said = rate(ranked(records(1800, bursts)), "same", "errors")
+    assert said["candidate"] - said["control"] == pytest.approx(said["excess"])
+    assert said["excess"] > 0.0
 
 
 def test_a_control_that_fails_more_makes_the_candidate_fail_less() -> None:

@@ -11,7 +11,7 @@ def test_shares_percentiles_and_who_is_beaten_are_in_the_text_and_on_the_page() 
         records(1_050, lambda r: altered(r, "slow", fault="truncated") if int(r.id[1:]) % 10 == 0 else r)
     )
     text, page = render_text(ranking), render_html(ranking)
-    assert "slow, failed: 10.0% of answers, control 0.0%; +9." in text
+    assert "slow, failed: 9.9% of answers, control 0.0%; +9.9 (" in text
     assert "(more)" in text and "TTFT beyond" in text
     assert "quick, percentiles of TTFT over the first 1000 pairs, for one look: p50 -2" in text
     assert "slow is beaten by quick, since window " in text
@@ -23,6 +23,17 @@ def test_shares_percentiles_and_who_is_beaten_are_in_the_text_and_on_the_page() 
 def test_what_is_not_claimed_leaves_no_trace() -> None:
     ranking = ranked(records(0)[:50])
     assert claim_lines(ranking) == [] and claims(ranking) == ""
+
+
+def test_a_reason_that_withholds_many_verdicts_is_told_once() -> None:
+    ranking = ranked(records(300, lambda r: altered(r, "control", order=-1)))
+    text = render_text(ranking)
+    told = [line for line in text.splitlines() if line.startswith("withheld: ") and "first in" in line]
+    assert len(told) == 3 and text.count("WITHHELD") == 12
+    for line, candidate in zip(told, ranking["candidates"], strict=True):
+        who = ", ".join(f"{candidate['name']} {latency}" for latency in ("TTFT", "ITL", "TPOT", "E2E"))
+        assert line == f"withheld: {who}: {candidate['verdicts']['tpot']['withheld']}"
+    assert all("mend" not in line for line in text.splitlines() if "WITHHELD" in line)
 
 
 def test_names_are_escaped_on_the_page() -> None:
