@@ -93,10 +93,20 @@ class Plain(Head, gc=False):
 
 
 class Loose(Struct, gc=False):
-    """The least a body must be: an object. For bodies of unknown paths and unexpected shapes."""
+    """The least a body must be: an object. For bodies of unknown paths and unexpected shapes.
+
+    What `Head` has, with a model of any type: what sets tenants apart does so in every body.
+    """
 
     model: Raw = Raw()
     stream: Raw = Raw()
+    cache_salt: Raw = Raw()
+    extra_key: Raw = Raw()
+    lora_path: Raw = Raw()
+    prompt_cache_key: Raw = Raw()
+    session_id: Raw = Raw()
+    add_special_tokens: Raw = Raw()
+    truncate_prompt_tokens: Raw = Raw()
     max_tokens: Raw = Raw()
 
 

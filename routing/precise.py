@@ -174,8 +174,8 @@ class Precise:
         return None if found is None else found[0]
 
     def unlearned_bytes(self, prompt: Prompt) -> int:
-        """Bytes of the prompt that was last asked about that were not learned yet; 0 of another."""
-        if prompt is not self._asked or not prompt.chain or not self._bridges:
+        """Bytes of the prompt last asked about that can be learned and were not yet; 0 of another."""
+        if prompt is not self._asked or not prompt.chain or not self._bridges or prompt.is_raw:
             return 0
         return prompt.ends[-1] - self._known_bytes
 

@@ -182,10 +182,12 @@ def _as_it_is(body: bytes | memoryview, key: bytes) -> Prompt:
             model = bodies.string.decode(asked.model)
         except (MsgspecError, RecursionError):
             raise Unreadable("`model` is not a string of valid text") from None
-    head = bodies.Head(model=model, stream=asked.stream)
+    head = bodies.Head(model, *astuple(asked)[1:-1])
     chain = Chain(_head(head, b"raw"), key)
     chain.add(body)
-    return _prompt(head, chain, None, 0, asked.max_tokens)
+    prompt = _prompt(head, chain, None, 0, asked.max_tokens)
+    prompt.is_raw = True
+    return prompt
 
 
 def _head(asked: bodies.Head, kind: bytes) -> bytes:

@@ -14,10 +14,11 @@ class Prompt:
     itself (tools, documents, messages), not the model's name or the salts. An image counts as its digest.
     `root` is the conversation: the hash through the first user message; without messages, of all. `turns` are
     the assistant's messages so far; 0 is a conversation's first turn. `session` is what the client names by a
-    header or a field, hashed; 0: it names none.
+    header or a field, hashed; 0: it names none. `is_raw`: the chain is of the body's bytes as they are, whose
+    places say nothing of the text's.
     """
 
-    __slots__ = ("chain", "ends", "max_tokens", "model", "root", "session", "stream", "turns")
+    __slots__ = ("chain", "ends", "is_raw", "max_tokens", "model", "root", "session", "stream", "turns")
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class Prompt:
         max_tokens: int | None,
         session: int = 0,
     ) -> None:
+        self.is_raw = False
         self.model = model
         self.chain = chain
         self.ends = ends
@@ -48,7 +50,7 @@ class Prompt:
     def _all(self) -> tuple[object, ...]:
         return (
             self.model, self.chain, self.ends, self.root, self.turns, self.stream, self.max_tokens,
-            self.session,
+            self.session, self.is_raw,
         )  # fmt: skip
 
 

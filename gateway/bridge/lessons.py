@@ -122,7 +122,10 @@ class Lessons:
     def cannot_sift(self, engine: int) -> None:
         """What it answers is compressed: nothing can be taken out of it."""
         self._sealed.add(engine)
-        key = ("bridge_skipped", self._fleet, "compressed")
+        self._skipped("compressed")
+
+    def _skipped(self, why: str) -> None:
+        key = ("bridge_skipped", self._fleet, why)
         self._counts[key] = self._counts.get(key, 0) + 1
 
     def _failed(self) -> None:
@@ -144,6 +147,8 @@ class Lessons:
     ) -> None:
         """As `sent`, of a prompt alone; `copy` is the id of a copy whose token ids will come."""
         novel = self.precise.sent(prompt, engine)
+        if prompt.is_raw and path in PATHS and self._asks:
+            self._skipped("raw")
         if novel <= 0 or path not in PATHS:
             return
         if prompt is self._along:
@@ -156,8 +161,7 @@ class Lessons:
         elif copy is not None:
             self._tell(Copied(self._fleet, copy, *_chain(prompt), sizes))
         elif self._asks:
-            key = ("bridge_skipped", self._fleet, why)
-            self._counts[key] = self._counts.get(key, 0) + 1
+            self._skipped(why)
 
     def heard(self, told: Learned | Template) -> None:
         """Something was learned of this fleet.  Raises MalformedFrame."""

@@ -205,6 +205,31 @@ def test_what_cannot_be_read_is_refused_with_a_reason(path: str, body: bytes, re
         read(path, body, KEY)
 
 
+COUNTLESS = "{" * 20_001
+
+
+@pytest.mark.parametrize("field", ["cache_salt", "extra_key", "lora_path"])
+@pytest.mark.parametrize("text", ["x", "x" * 70_000, COUNTLESS + "x" * 70_000, ":" * 200_001])
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/v1/completions", "/of/no/api"])
+def test_two_salts_share_no_link_however_large_and_braced_a_body_is(path: str, text: str, field: str) -> None:
+    prompts = [
+        ask(path, model="m", messages=[{"role": "user", "content": text}], prompt=text, input=text, **salt)
+        for salt in ({}, {field: "tenant-a"}, {field: "tenant-b"})
+    ]
+    assert all(prompt.chain for prompt in prompts)
+    assert len({link for prompt in prompts for link in prompt.chain}) == sum(len(p.chain) for p in prompts)
+    assert len({prompt.root for prompt in prompts}) == 3
+
+
+def test_a_session_is_the_same_however_large_and_braced_a_body_is() -> None:
+    for field in ("prompt_cache_key", "session_id"):
+        few, many = (
+            ask(CHAT, messages=[*HI, {"content": text}], **{field: "s"}) for text in ("", COUNTLESS * 4)
+        )
+        assert few.session == many.session != 0
+        assert (few.is_raw, many.is_raw) == (False, True)
+
+
 @pytest.mark.parametrize(
     "many",
     [b'{"role":"user"},' * 30_000, b'{"content":[{' + b'"a":1,' * 250_000 + b'"b":1}]},'],

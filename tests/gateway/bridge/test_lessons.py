@@ -1,5 +1,6 @@
 """Nothing about what is known of engines fails a request, and what is learned is worth it."""
 
+import json
 from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from gateway.usage import Usage
 from routing.bridge.fit import CHAT
 from routing.bridge.novelty import Budget
 from routing.precise import Precise
+from routing.prompt import read
 from routing.types import Prompt
 from tests.routing.bridge.model import BLOCK, Said, blocks_of, prompt_of, tokens_of
 
@@ -110,6 +112,18 @@ def test_what_finds_no_budget_is_counted() -> None:
     for number in range(200):
         poor.sent([("system", f"{number} " * 200), ("user", "x")])
     assert poor.counts["bridge_skipped", "f", "budget"] > 0
+
+
+def test_nothing_is_learned_of_a_body_that_was_taken_as_it_is() -> None:
+    """Where its text begins and ends is not known, so it would teach wrong blocks of it."""
+    one = taught()
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "{" * 80_000}]}).encode()
+    prompt = read(CHAT, body, b"key")
+    one.lessons.held(prompt)
+    assert one.lessons.precise.unlearned_bytes(prompt) == 0  # so production is not asked along either
+    one.lessons.sent_prompt(prompt, 1, CHAT, body, 0.0, "id-1")
+    assert not one.told
+    assert one.counts == {("bridge_skipped", "f", "raw"): 1}
 
 
 def test_the_same_template_again_forgets_nothing_and_another_one_everything() -> None:
