@@ -27,8 +27,9 @@ def load(path: Path) -> Count:
         ) from None
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL in it
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise TokenizerError(f"{path} cannot be read: {why}") from error
     try:
         found = Tokenizer.from_buffer(data)
     except Exception as error:  # the library raises nothing narrower

@@ -77,7 +77,8 @@ def identity(url: str) -> tuple[str, str, int, str]:
     if url.startswith("unix:"):
         return ("unix", "", 0, url)
     parts = urlsplit(url)
-    return (parts.scheme, parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme], parts.path)
+    host = "127.0.0.1" if parts.hostname == "localhost" else parts.hostname or ""
+    return (parts.scheme, host, parts.port or DEFAULT_PORTS[parts.scheme], parts.path)
 
 
 def _authority(parts: SplitResult) -> str:

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from config.address import identity
 from config.complaint import Complaint, Path, nearest, one_of, shown, spelled
+from config.launching import LOCAL
 from config.launching import complaints as launching
 from config.roles import complaints as roles
 
 if TYPE_CHECKING:
+    from config.address import Address
     from config.admission import Rates
     from config.schema import Config, Discover, Experiment, Fleet
 
@@ -27,6 +29,8 @@ def complaints(config: "Config") -> list[Complaint]:
         *_learned(config),
         *_experiments(config),
         *launching(config),
+        *_similarity(config),
+        *_prices(config),
         *_bytes(config),
         *_keys(config),
         *_rooms(config),
@@ -137,11 +141,10 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
         )
         yield from _twice(names, "a candidate's name")
         yield from _replay(experiment, at)
-        asked = experiment.similarity
-        if asked is not None and identity(asked.url) in production:
-            expected = "a server that serves no production traffic, for each pair is a request to it"
-            found = f"an engine of fleets[{production[identity(asked.url)]}]"
-            yield Complaint("", (*at, "similarity", "url"), expected, found)
+        for key in ("forced_pairs", "scored_pairs"):
+            if experiment.mode != "live" and (pairs := getattr(experiment, key)):
+                expected = "0, or mode: live: arms that take turns cannot have the same tokens at one moment"
+                yield Complaint("", (*at, key), expected, shown(pairs))
         if experiment.control.twin is not None and experiment.mode != "live":
             expected = "nothing: where arms take turns the control has the candidates' slots, too"
             yield Complaint("", (*at, "control", "twin"), expected, "a second engine")
@@ -158,6 +161,42 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
                 expected = "an engine of its own for each arm: two on one would slow each other"
                 yield Complaint("", path, expected, f"that of {spelled(seen[engine])}")
             seen.setdefault(engine, path)
+
+
+def _similarity(config: "Config") -> Iterator[Complaint]:
+    taken: dict[tuple[str, str, int, str], tuple[str, str]] = {}
+    for i, experiment in enumerate(config.experiments):
+        for _name, place, arm in experiment.arms:
+            if arm.engine:
+                expected = "a server of its own: what is asked of an arm's engine loads that arm alone"
+                found = f"that of {spelled(('experiments', i, *place, 'engine'))}"
+                taken.setdefault(identity(arm.engine), (expected, found))
+    expected = "a server that serves no production traffic, for each pair is a request to it"
+    for i, fleet in enumerate(config.fleets):
+        taken |= {identity(engine.url): (expected, f"an engine of fleets[{i}]") for engine in fleet.engines}
+    for i, experiment in enumerate(config.experiments):
+        if experiment.similarity is None:
+            continue
+        path, url = ("experiments", i, "similarity", "url"), experiment.similarity.url
+        if (why := taken.get(identity(url))) is not None:
+            yield Complaint("", path, *why)
+        for name in ("listen", "admin"):
+            if _is_at(url, getattr(config, f"{name}_address")):
+                yield Complaint("", path, "a server other than this gateway itself", f"the address of {name}")
+
+
+def _is_at(url: str, address: "Address") -> bool:
+    """Whether a URL leads to this address of ours, as far as the names tell."""
+    host, port = identity(url)[1:3]
+    return port == address.port != 0 and (host == address.host or {host, address.host} <= LOCAL)
+
+
+def _prices(config: "Config") -> Iterator[Complaint]:
+    names = list(dict.fromkeys(name for one in config.experiments for name, _place, _arm in one.arms))
+    for i, priced in enumerate(config.prices.arms if config.prices is not None and names else ()):
+        if priced.name not in names:
+            path: Path = ("prices", "arms", i, "name")
+            yield Complaint("", path, one_of(names), shown(priced.name), nearest(priced.name, names))
 
 
 def _replay(experiment: "Experiment", at: Path) -> Iterator[Complaint]:

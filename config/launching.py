@@ -9,7 +9,7 @@ from config.launch import gpu_names
 if TYPE_CHECKING:
     from config.schema import Arm, Config
 
-_LOCAL = frozenset({"127.0.0.1", "0.0.0.0", "localhost", "::", "::1"})
+LOCAL = frozenset({"127.0.0.1", "0.0.0.0", "localhost", "::", "::1"})
 
 
 def complaints(config: "Config") -> Iterator[Complaint]:
@@ -17,7 +17,7 @@ def complaints(config: "Config") -> Iterator[Complaint]:
     ports: dict[int, Path] = {}
     for name in ("listen", "admin"):
         address = getattr(config, f"{name}_address")
-        if address.host in _LOCAL and address.port:
+        if address.host in LOCAL and address.port:
             ports[address.port] = (name,)
     owners: dict[str, Path] = {
         gpu: ("fleets", i, "gpus") for i, fleet in enumerate(config.fleets) for gpu in fleet.gpus

@@ -19,6 +19,12 @@ class PricedArm(Strict):
         default=None, description="How many GPUs it has; readings say it where there are some."
     )
 
+    @model_validator(mode="after")
+    def _said(self) -> "PricedArm":
+        if self.per_hour is None and self.gpus is None:
+            raise expected("per_hour, what all of it costs an hour, or gpus, how many it has")
+        return self
+
 
 class Prices(Strict):
     """What things cost."""

@@ -111,6 +111,8 @@ def test_a_wrong_engine_url_says_why(text: str, reason: str) -> None:
         ("http://h/a", "http://h/b", False),
         ("http://h:8000", "http://h:8001", False),
         ("unix:///a", "unix:///a", True),
+        ("http://localhost:8000", "http://127.0.0.1:8000", True),
+        ("http://localhost:8000", "http://h:8000", False),
     ],
 )
 def test_two_urls_are_the_same_engine(one: str, other: str, same: bool) -> None:

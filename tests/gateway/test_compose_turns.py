@@ -112,7 +112,7 @@ def test_what_of_a_replay_does_not_fit_together_is_told_with_its_place(
     assert place in str(refused.value) and remedy in str(refused.value)
 
 
-def test_tokens_are_forced_side_by_side_only() -> None:
+def test_what_is_forced_scored_counted_and_kept_is_told() -> None:
     beside = told(config(candidate="http://spare:2", forced_pairs=200, scored_pairs=300, scored_rows=512))
     assert beside.analysis.experiments[0].forced_pairs == 200
     assert beside.analysis.experiments[0].scored_pairs == 300
@@ -122,5 +122,3 @@ def test_tokens_are_forced_side_by_side_only() -> None:
     assert counts.analysis.experiments[0].tokenizer == "/m/tokenizer.json"
     (bytes_of_one,) = counts.analysis.text_bytes.values()
     assert bytes_of_one == 4096 and beside.analysis.text_bytes == {}
-    turns = told(config(candidate="http://spare:2", forced_pairs=200, scored_pairs=300, mode="switchback"))
-    assert turns.analysis.experiments[0].forced_pairs == turns.analysis.experiments[0].scored_pairs == 0

@@ -34,6 +34,15 @@ def test_a_file_that_is_not_there_is_named_with_its_place(
     assert "experiments[0].tokenizer" in said and f"{gone} cannot be read: No such file" in said
 
 
+def test_a_path_that_no_file_can_have_is_a_complaint_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--config", str(written(tmp_path, Path('"a\\0b"')))]) == 2
+    said = capsys.readouterr().err
+    assert "experiments[0].tokenizer: expected a tokenizer.json that can be read" in said
+    assert "cannot be read: embedded null byte" in said
+
+
 def test_one_that_can_be_read_is_no_complaint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["check", "--config", str(written(tmp_path, FILE))])  # its engines are not there
     said = capsys.readouterr()
