@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from routing.events.board import State
 from routing.events.book import FullError
-from routing.events.decode import DEVICE, Event, Removed, Stored
+from routing.events.decode import DEVICE, Removed, Stored
 from routing.events.holdings import Holdings, Marks
 
 REASONS: Final = (
@@ -52,15 +52,12 @@ class Lower:
         """Of each tier, the uppermost first."""
         return [holdings for _, holdings in self._tiers.values()]
 
-    def take(self, events: Sequence[Event], device: Holdings) -> list[str]:
-        """Take in a batch's events, before `device`, the blocks on the device, does; why some were not.
+    def take(self, events: Sequence[Stored | Removed], device: Holdings) -> list[str]:
+        """Take in events, none of them a clearing, before `device`, the blocks on the device, does; why some not.
 
         What is stored comes first: an engine tells of what moved down after it has told that it left.
         """
         for event in events:
-            if not isinstance(event, (Stored, Removed)):
-                self.clear()
-                return []
             if event.tier != DEVICE and event.tier not in self._tiers:
                 self._begin(event.tier, device)
         if not self._tiers:

@@ -7,6 +7,7 @@ tells of its messages and its end.
 """
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -255,27 +256,34 @@ class Publisher:
             return
         self.ignored.update(batch.ignored)
         self.ts_s = batch.ts_s
-        for reason in self._lower.take(batch.events, self._holdings):
-            self.ignored[reason] += 1
+        events: list[Stored | Removed] = []
         for event in batch.events:
+            if not isinstance(event, Cleared):
+                events.append(event)
+                continue
+            self._take_in(events)
+            events = []
+            self.counts["cleared"] += 1
+            self._clear()
+            self._complete, self._too_many, self._failed, self.why = True, False, False, ""
+        self._take_in(events)
+        if batch.malformed:  # a removal may have been lost
+            self._unsure("malformed")
+
+    def _take_in(self, events: Sequence[Stored | Removed]) -> None:
+        for reason in self._lower.take(events, self._holdings):
+            self.ignored[reason] += 1
+        for event in events:
             if isinstance(event, Stored):
                 if event.tier == DEVICE:
                     self._store(event)
-            elif isinstance(event, Removed):
-                if event.tier != DEVICE:
-                    continue
+            elif event.tier == DEVICE:
                 before = self._holdings.held
                 unknown = self._holdings.remove(event)
                 gone = before - self._holdings.held if event.wholly else len(event.hashes) - unknown
                 self.counts["removed"] += gone
                 if unknown:
                     self.ignored["unknown_block"] += unknown
-            elif isinstance(event, Cleared):
-                self.counts["cleared"] += 1
-                self._clear()
-                self._complete, self._too_many, self._failed, self.why = True, False, False, ""
-        if batch.malformed:  # a removal may have been lost
-            self._unsure("malformed")
 
     def _store(self, event: Stored) -> None:
         if self._too_many:

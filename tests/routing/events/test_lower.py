@@ -146,6 +146,37 @@ def test_what_cannot_be_read_of_a_lower_tier_is_no_doubt_of_the_device() -> None
 
 
 @pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize("before", [(), (0,), (0, 1), (0, 1, 2)])
+def test_all_forgotten_within_a_message_is_as_if_each_event_had_one_of_its_own(
+    before: tuple[int, ...], bare: bool
+) -> None:
+    """What follows the last clearing counts in every tier, what was before it in none."""
+    together, apart = Engine(), Engine()
+    for engine in (together, apart):
+        for tier in before:
+            engine.tell(kept(PROMPTS[0][:1], tier, bare=bare and tier > 0))
+    cleared = {"type": "AllBlocksCleared"}
+    block, other = PROMPTS[7], PROMPTS[5]
+    events = [
+        kept(other[:1], 0, bare=False), kept(other[:1], 1, bare=bare), cleared,
+        kept(other[:1], 0, bare=False), kept(other[:1], 2, bare=bare), cleared,
+        kept(block[:1], 0, bare=False), kept(block[:1], 1, bare=bare),
+        kept(block[:2], 0, bare=False), kept(block[:2], 2, bare=bare),
+        gone(block[:2], 0),
+    ]  # fmt: skip
+    together.tell(*events)
+    for event in events:
+        apart.tell(event)
+    for engine in (together, apart):
+        engine.tiers.update({(0, block[:1]): 1, (1, block[:1]): 1, (2, block[:2]): 1})
+        engine.check()
+        assert engine.publisher.state is State.EXACT
+        assert not engine.publisher.ignored
+    assert together.publisher.held_below == apart.publisher.held_below == {1: 1, 2: 2}
+    assert together.publisher.counts["cleared"] == 2
+
+
+@pytest.mark.parametrize("bare", [True, False])
 def test_endless_blocks_below_are_bounded_and_no_doubt_of_the_device(bare: bool) -> None:
     """In each tier as many as on the device; and what is below is not taken for more than it is."""
     memory = Memory()
