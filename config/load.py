@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -24,6 +25,37 @@ def load(path: FilePath | str | None, env: Mapping[str, str], overrides: Mapping
     `overrides` is nested like the file (see `flags.overrides`): mappings merge, everything else replaces.
     Raises ConfigError with every mistake, one a line.
     """
+    gathered, written, complaints = _gathered(path, env, overrides)
+    settings = gathered.settings
+    if "fleets" not in settings and path is None:
+        expected = "an engine to stand in front of: --engine URL, or a file with fleets: -c FILE"
+        complaints.append(Complaint(COMMAND_LINE, ("fleets",), expected, "neither"))
+    try:
+        config = Config.model_validate(settings)
+    except ValidationError as error:
+        told = {complaint.path for complaint in complaints if complaint.path}
+        more = explain(error, gathered, written)
+        complaints += [c for c in more if not any(c.path[:n] in told for n in range(len(c.path) + 1))]
+    if complaints:
+        raise ConfigError(_by_line(complaints))
+    return config if path is None else beside.placed(config, gathered, FilePath(path))
+
+
+def located(
+    complaints: Iterable[Complaint],
+    path: FilePath | str | None,
+    env: Mapping[str, str],
+    overrides: Mapping[str, Any],
+) -> list[Complaint]:
+    """Complaints of what `load` took, each with the file and line, or else, that its setting is from."""
+    gathered, _, _ = _gathered(path, env, overrides)
+    return _by_line([replace(one, source=gathered.origin(one.path)) for one in complaints])
+
+
+def _gathered(
+    path: FilePath | str | None, env: Mapping[str, str], overrides: Mapping[str, Any]
+) -> tuple[Document, dict[str, Any], list[Complaint]]:
+    """The settings of all sources, the same as errors show them, and what is amiss with where they are."""
     read = document.read(FilePath(path)) if path is not None else Document({})
     origins = dict(read.origins)
     settings, complaints = environment.substitute(read, env)
@@ -32,18 +64,7 @@ def load(path: FilePath | str | None, env: Mapping[str, str], overrides: Mapping
     complaints += _add_environment(settings, written, origins, env)
     complaints += _add_overrides(settings, written, origins, overrides)
     complaints += keys_file.add(settings, written, origins, FilePath(path) if path is not None else None)
-    if "fleets" not in settings and path is None:
-        expected = "an engine to stand in front of: --engine URL, or a file with fleets: -c FILE"
-        complaints.append(Complaint(COMMAND_LINE, ("fleets",), expected, "neither"))
-    try:
-        config = Config.model_validate(settings)
-    except ValidationError as error:
-        told = {complaint.path for complaint in complaints if complaint.path}
-        more = explain(error, Document(settings, origins), written)
-        complaints += [c for c in more if not any(c.path[:n] in told for n in range(len(c.path) + 1))]
-    if complaints:
-        raise ConfigError(_by_line(complaints))
-    return config if path is None else beside.placed(config, Document(settings, origins), FilePath(path))
+    return Document(settings, origins), written, complaints
 
 
 def _add_environment(

@@ -104,7 +104,7 @@ def _config(given: argparse.Namespace) -> "Config":
     import routing.policies
     from config import plugins
     from config.flags import overrides
-    from config.load import ConfigError, load
+    from config.load import ConfigError, load, located
     from gateway import counting
     from gateway.golden import compose as golden
 
@@ -139,9 +139,8 @@ def _config(given: argparse.Namespace) -> "Config":
         decode = fleet.split.decode
         place = ("fleets", at, "split", "decode")
         plugins.build(routing.policies, decode.name, decode.params, source=where, path=place)
-    source = str(path or "settings")
-    if wrong := golden.complaints(config, source) + counting.complaints(config, source):
-        raise ConfigError(wrong)
+    if wrong := golden.complaints(config) + counting.complaints(config):
+        raise ConfigError(located(wrong, path, os.environ, settings))
     return config
 
 

@@ -4,8 +4,8 @@ from config.complaint import Complaint
 from config.schema import Config
 
 
-def complaints(config: Config, source: str) -> list[Complaint]:
-    """Every tokenizer that cannot be used, and why."""
+def complaints(config: Config) -> list[Complaint]:
+    """Every tokenizer that cannot be used, and why.  `source` is left to the loader."""
     found = []
     for at, experiment in enumerate(config.experiments):
         if (file := experiment.tokenizer) is None:
@@ -16,5 +16,5 @@ def complaints(config: Config, source: str) -> list[Complaint]:
             load(file)
         except TokenizerError as error:
             expected = "a tokenizer.json that can be read"
-            found.append(Complaint(source, ("experiments", at, "tokenizer"), expected, str(file), str(error)))
+            found.append(Complaint("", ("experiments", at, "tokenizer"), expected, str(file), str(error)))
     return found

@@ -25,8 +25,8 @@ def golden_of(said: Golden | None) -> GoldenSpec | None:
     return GoldenSpec(said.every, tuple(chosen), said.max_tokens)
 
 
-def complaints(config: Config, source: str) -> list[Complaint]:
-    """Every file of golden requests that cannot be used, and why."""
+def complaints(config: Config) -> list[Complaint]:
+    """Every file of golden requests that cannot be used, and why.  `source` is left to the loader."""
     found = []
     for at, experiment in enumerate(config.experiments):
         said = experiment.golden
@@ -40,7 +40,7 @@ def complaints(config: Config, source: str) -> list[Complaint]:
                 read_golden(file, said.command)
             except (OSError, ValueError) as error:
                 expected = "a file of golden requests, of GSM8K or of HumanEval"
-                found.append(Complaint(source, (*place, "files", number), expected, str(file), str(error)))
+                found.append(Complaint("", (*place, "files", number), expected, str(file), str(error)))
     return found
 
 

@@ -31,7 +31,16 @@ def test_a_file_that_is_not_there_is_named_with_its_place(
     gone = tmp_path / "gone.json"
     assert main([command, "--config", str(written(tmp_path, gone))]) == 2
     said = capsys.readouterr().err
-    assert "experiments[0].tokenizer" in said and f"{gone} cannot be read: No such file" in said
+    assert f"{tmp_path / 'shadowlane.yaml'}:6: experiments[0].tokenizer: expected" in said
+    assert f"{gone} cannot be read: No such file" in said
+
+
+def test_the_variable_that_names_the_file_is_told_where_it_was_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHADOWLANE_EXPERIMENTS__0__TOKENIZER", str(tmp_path / "gone.json"))
+    assert main(["check", "--config", str(written(tmp_path, FILE))]) == 2
+    assert "SHADOWLANE_EXPERIMENTS__0__TOKENIZER: experiments[0].tokenizer" in capsys.readouterr().err
 
 
 def test_a_path_that_no_file_can_have_is_a_complaint_too(
