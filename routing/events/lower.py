@@ -53,7 +53,7 @@ class Lower:
         return [holdings for _, holdings in self._tiers.values()]
 
     def take(self, events: Sequence[Stored | Removed], device: Holdings) -> list[str]:
-        """Take in events, none of them a clearing, before `device`, the blocks on the device, does; why some not.
+        """Take in events, none a clearing, before `device`, what is on the device, does; why some were not.
 
         What is stored comes first: an engine tells of what moved down after it has told that it left.
         """

@@ -156,7 +156,7 @@ def test_all_forgotten_within_a_message_is_as_if_each_event_had_one_of_its_own(
         for tier in before:
             engine.tell(kept(PROMPTS[0][:1], tier, bare=bare and tier > 0))
     cleared = {"type": "AllBlocksCleared"}
-    block, other = PROMPTS[7], PROMPTS[5]
+    block, other = PROMPTS[7], PROMPTS[1]
     events = [
         kept(other[:1], 0, bare=False), kept(other[:1], 1, bare=bare), cleared,
         kept(other[:1], 0, bare=False), kept(other[:1], 2, bare=bare), cleared,
