@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TextIO
 
+from analysis.plain import plain
 from config.schema import Arm, Candidate, Config, Engine, Experiment
 from config.tls import EngineTls
 from gateway.compose import engine_tls, listen_tls
@@ -56,7 +57,7 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
     asked = list(everyone(config))
     heard = ask_all([one.place for one in asked], timeout_s)
     for one, answer in zip(asked, heard, strict=True):
-        stream.write("\n".join(paragraph(one, answer)) + "\n\n")
+        stream.write(plain("\n".join(paragraph(one, answer))) + "\n\n")
     for source in discovery.sources(config).sources:
         stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
         stream.write("  not asked: they are looked up when the gateway runs\n\n")

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from analysis.plain import plain
 from gateway.flags import CHILDREN, child_parser, parser
 
 if TYPE_CHECKING:
@@ -355,7 +356,7 @@ def _load_structlog() -> None:
 
 
 def _say(text: str, status: int) -> int:
-    print(text, file=sys.stderr)
+    print(plain(text), file=sys.stderr)
     return status
 
 

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from analysis.index import By, Index
 from analysis.pair_view import render_list, render_pair, shown
+from analysis.plain import plain
 from analysis.report import to_json
 from analysis.store import LogError
 from analysis.texts import texts_in
@@ -41,7 +42,9 @@ def diff(
                     raise UnreadableError(f"{log} has no pair {pair!r}: {listed}")
                 texts = texts_in(path.parent, pair)
                 told = (
-                    to_json(shown(record, texts)).decode() + "\n" if as_json else render_pair(record, texts)
+                    to_json(shown(record, texts)).decode() + "\n"
+                    if as_json
+                    else plain(render_pair(record, texts))
                 )
                 stream.write(told)
                 return 0
@@ -54,5 +57,5 @@ def diff(
     except (LogError, OSError) as error:
         raise UnreadableError(str(error)) from error
     listed = to_json([asdict(one) for one in found]).decode() + "\n"
-    stream.write(listed if as_json else render_list(found, by))
+    stream.write(listed if as_json else plain(render_list(found, by)))
     return 0

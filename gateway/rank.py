@@ -15,6 +15,7 @@ from analysis.decision.markdown import render_markdown
 from analysis.decision.measures import WeightError, parse_weight
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
+from analysis.plain import plain
 from analysis.ranking import Trial
 from analysis.report import add_loads, read, spec_of, to_json
 from analysis.resources import OtherArmsError
@@ -51,15 +52,15 @@ def rank(asked: Asked, out: TextIO | None = None) -> int:
     """
     found = _decided(asked)
     forms: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
-        "text": render_text,
+        "text": lambda found: plain(render_text(found)),
         "json": lambda found: to_json(found).decode() + "\n",
-        "markdown": render_markdown,
+        "markdown": lambda found: plain(render_markdown(found)),
     }
     stream = sys.stdout if out is None else out
     stream.write(forms[asked.form](found))
     if asked.html is not None:
         try:
-            Path(asked.html).write_text(render_html(found), encoding="utf-8")
+            Path(asked.html).write_text(plain(render_html(found)), encoding="utf-8")
         except OSError as error:
             raise UnreadableError(f"cannot write {asked.html}: {error.strerror}") from error
     return status(found, unknown_passes=asked.unknown_passes)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TextIO
 
 from analysis.cost.presets import parse_slo
+from analysis.plain import plain
 from analysis.report import render_html, render_text, to_json
 from analysis.report import report as replayed
 from analysis.resources import OtherArmsError
@@ -51,11 +52,11 @@ def report(
         raise WrongError(str(error)) from error
     except LogError as error:
         raise UnreadableError(str(error)) from error
-    stream.write(to_json(ranking).decode() if as_json else render_text(ranking).rstrip("\n"))
+    stream.write(to_json(ranking).decode() if as_json else plain(render_text(ranking)).rstrip("\n"))
     stream.write("\n")
     if html is not None:
         try:
-            Path(html).write_text(render_html(ranking), encoding="utf-8")
+            Path(html).write_text(plain(render_html(ranking)), encoding="utf-8")
         except OSError as error:
             raise UnreadableError(f"cannot write {html}: {error.strerror}") from error
         if not as_json:

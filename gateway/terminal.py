@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis import modes
+from analysis.plain import plain
 from analysis.report_lines import condition_lines, withheld_lines
 from analysis.report_scored import scored_lines
 from gateway.progress import progress
@@ -41,7 +42,7 @@ Json = Mapping[str, Any]
 def ranking_table(ranking: Json, width: int = 80) -> Group:
     """The whole ranking for a terminal of `width` columns (80 or more)."""
     parts: list[RenderableType] = [heading(ranking), _verdicts(ranking, width), *_arm_lines(ranking)]
-    parts += [Text(line, "dim") for line in (*condition_lines(ranking), *scored_lines(ranking))]
+    parts += [Text(plain(line), "dim") for line in (*condition_lines(ranking), *scored_lines(ranking))]
     parts += _books(ranking)
     parts += _failed_checks(ranking)
     if summary := ranking.get("summary"):
@@ -189,8 +190,8 @@ def _failed_checks(ranking: Json) -> list[RenderableType]:
         harmless = "withholds" in check and not check["withholds"]
         fails = "fails, for which no verdict is withheld" if harmless else "fails"
         said = f"check {check.get('name')} {fails}: {check.get('detail')}"
-        lines.append(Text(said, "yellow" if harmless else "bold red"))
-    return lines + [Text(line, "yellow") for line in withheld_lines(ranking)]
+        lines.append(Text(plain(said), "yellow" if harmless else "bold red"))
+    return lines + [Text(plain(line), "yellow") for line in withheld_lines(ranking)]
 
 
 def _word(label: object) -> Text:
