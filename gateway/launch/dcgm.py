@@ -12,8 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.launch.reading import Reading, throttling
 
 _MIB = 1 << 20
+_MOST = float(1 << 43)  # of no unit that is read can there be so much, but of mJ
+_MOST_MJ = float(1 << 53)
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 _PREFIX = "DCGM_FI_DEV_"
+_ENERGY = f"{_PREFIX}TOTAL_ENERGY_CONSUMPTION"
 _PREFIXES = (_PREFIX, "DCGM_FI_PROF_")
 
 
@@ -22,7 +25,8 @@ def readings(text: str, gpus: Collection[str]) -> list[Reading]:
     such page.
 
     Instances of a GPU that is cut up (MIG) are left out: what they say of power and clocks is the whole
-    GPU's. The last XID error stands on the page for good: whoever reads twice knows which is new.
+    GPU's. So is a number that can be none: negative, not finite, or beyond all bounds. The last XID error
+    stands on the page for good: whoever reads twice knows which is new.
     """
     found: dict[str, dict[str, float]] = {}
     labels: dict[str, dict[str, str]] = {}
@@ -34,7 +38,9 @@ def readings(text: str, gpus: Collection[str]) -> list[Reading]:
             if gpus and uuid not in gpus and sample.labels.get("gpu") not in gpus:
                 continue
             # the parser adds to counters the ending that the exporter leaves out
-            found.setdefault(uuid, {})[sample.name.removesuffix("_total")] = sample.value
+            name, values = sample.name.removesuffix("_total"), found.setdefault(uuid, {})
+            if 0.0 <= sample.value < (_MOST_MJ if name == _ENERGY else _MOST):
+                values[name] = sample.value
             labels.setdefault(uuid, sample.labels)
     return [_reading(uuid, values, labels[uuid]) for uuid, values in found.items()]
 

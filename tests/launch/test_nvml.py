@@ -83,6 +83,17 @@ DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-a"} 0.25
 """
 
 
+@pytest.mark.parametrize("number", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1.4e14", "9223372036854775792"])
+def test_a_number_of_dcgm_that_can_be_none_is_left_out(number: str) -> None:
+    names = [line.split("{")[0] for line in PAGE.splitlines() if line.startswith("DCGM_")]
+    page = "".join(
+        f'{name}{{gpu="0",UUID="GPU-a",modelName="H"}} {number}\n' for name in dict.fromkeys(names)
+    )
+    (one,) = dcgm.readings(page, [])
+    known = {"uuid", "index", "name", "xid"} | ({"energy_mj"} if number == "1.4e14" else set())
+    assert set(one.to_map()) == known and one.xid == ()
+
+
 @pytest.mark.parametrize("named", [["GPU-a"], ["0"]])
 def test_a_page_of_dcgm_is_read_by_uuid_or_number(named: list[str]) -> None:
     assert dcgm.readings(PAGE, named) == [
