@@ -27,7 +27,16 @@ class PowerOfTwo:
             return chosen(engines[0], prompt, cached, "the only one")
         first, second = rng.sample(sorted(engines, key=_id), 2)
         engine = first if first.inflight <= second.inflight else second
-        return chosen(engine, prompt, cached, "fewer in flight of two")
+        choice = chosen(engine, prompt, cached, "fewer in flight of two")
+        choice.propensity = _chance(engine, engines)
+        return choice
+
+
+def _chance(engine: EngineLoad, engines: Sequence[EngineLoad]) -> float:
+    """The share of all ordered pairs that it wins: both orders against a busier one, one against its equal."""
+    busier = sum(1 for other in engines if other.inflight > engine.inflight)
+    equals = sum(1 for other in engines if other.inflight == engine.inflight) - 1
+    return (2 * busier + equals) / (len(engines) * (len(engines) - 1))
 
 
 def _id(engine: EngineLoad) -> int:

@@ -24,14 +24,14 @@ class RoundRobin:
     def choose(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
     ) -> Choice:
-        last = self._last
+        last, equals = self._last, 1
         if last is None:
-            engine = rng.choice(sorted(engines, key=_id))
+            engine, equals = rng.choice(sorted(engines, key=_id)), len(engines)
         else:
             later = [engine for engine in engines if engine.id > last]
             engine = min(later or engines, key=_id)
         self._last = engine.id
-        return chosen(engine, prompt, cached, "its turn")
+        return chosen(engine, prompt, cached, "its turn", equals=equals)
 
 
 def _id(engine: EngineLoad) -> int:

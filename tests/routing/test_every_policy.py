@@ -1,6 +1,8 @@
 """What holds of every routing policy, whatever its name."""
 
+from collections import Counter
 from importlib import import_module
+from math import sqrt
 from pkgutil import iter_modules
 from random import Random
 
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
 from routing import policies
+from routing.policies import prefix_cost
 from routing.policy import Policy
-from routing.types import EngineLoad, Prompt
+from routing.types import EngineLoad, Prompt, Rates
 
 NAMES = sorted(module.name for module in iter_modules(policies.__path__) if not module.name.startswith("_"))
 every_policy = pytest.mark.parametrize("name", NAMES)
@@ -133,3 +136,31 @@ def test_of_many_first_choices_no_engine_is_favoured(name: str) -> None:
     engines = [EngineLoad(n, 0, 0) for n in range(4)]
     firsts = [build(name).choose(conversation(n), engines, {}, Random(n)).engine for n in range(2000)]
     assert all(400 < firsts.count(n) < 600 for n in range(4))
+
+
+# Each with a prompt that nobody or one engine holds.
+FLEETS = [(4,), (3, 3), (9, 1, 5, 7), (1, 1, 5, 3), (2, 2, 2, 2), (0, 0, 0, 60)]
+DRAWS = 1000
+
+
+@pytest.mark.parametrize("held", [{}, {0: 500, 2: 900}])
+@pytest.mark.parametrize("inflight", FLEETS)
+@pytest.mark.parametrize("name", [*NAMES, "prefix_cost by chance"])
+def test_the_chance_that_a_choice_tells_is_the_share_of_such_choices(
+    name: str, inflight: tuple[int, ...], held: dict[int, int]
+) -> None:
+    engines = [EngineLoad(n, number, 100 * number, 1) for n, number in enumerate(inflight)]
+    for engine in engines:
+        engine.rates = Rates(100, 1e-4, 1e-9, 0.02, 0.02, 1e-4, 200.0)
+    rng, prompt = Random(1), prompt_of([500, 500])
+    told: dict[int, float] = {}
+    drawn = Counter[int]()
+    for _ in range(DRAWS):
+        by_chance = prefix_cost.build(prefix_cost.Params(temperature_s=0.2))
+        choice = (by_chance if name not in NAMES else build(name)).choose(prompt, engines, held, rng)
+        assert choice.propensity == pytest.approx(told.setdefault(choice.engine, choice.propensity))
+        drawn[choice.engine] += 1
+    for engine_id, chance in told.items():
+        spread = sqrt(chance * (1 - chance) / DRAWS)
+        assert abs(drawn[engine_id] / DRAWS - chance) <= 5 * spread, (engine_id, chance, drawn)
+    assert 0.98 < sum(told.values()) < 1.0 + 1e-9  # of the rest none was drawn
