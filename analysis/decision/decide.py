@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from analysis.decision.conditions import Condition
 from analysis.decision.evidence import Evidence
 from analysis.decision.front import front
-from analysis.decision.gates import Bars, Gate, gates
+from analysis.decision.gates import Bars, Gate, gates, too_early
 from analysis.decision.judged import judged
 from analysis.decision.measures import Measure, effects, refuse_unknown
 from analysis.decision.text import headline
@@ -54,8 +54,10 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     names = [candidate["name"] for candidate in ranking["candidates"]]
     alpha = trial.spec.alpha / max(1, len(names))
     margin = log_margin(trial.spec.margin)
+    early = too_early(ranking)
     passing: dict[str, list[Gate]] = {
-        candidate["name"]: gates(candidate, latencies, wishes.bars) for candidate in ranking["candidates"]
+        candidate["name"]: gates(candidate, latencies, wishes.bars, early)
+        for candidate in ranking["candidates"]
     }
     out = [name for name in names if any(gate.state == "failed" for gate in passing[name])]
     kept = [name for name in names if name not in out]
@@ -68,6 +70,7 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     beside = {name: own for name, own in effects(windows, names, along, axes).items() if name not in out}
     found: dict[str, Any] = {
         "answer": answer,
+        "early": early,
         "weights": weights,
         "gates": {name: [gate.show() for gate in passing[name]] for name in names},
         "passes": kept,
@@ -88,8 +91,14 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
 
 
 def _usual(ranking: Json) -> dict[Latency, float]:
-    """The first token and each further one count alike; where nothing is streamed, the whole answer."""
-    if any(candidate["verdicts"]["tpot"]["units"] for candidate in ranking["candidates"]):
+    """The first token and each further one count alike; where nothing is streamed, the whole answer.
+
+    Before there are windows that is told by the control's answers so far.
+    """
+    verdicts = [candidate["verdicts"] for candidate in ranking["candidates"]]
+    timed = any(one[latency]["units"] for one in verdicts for latency in LATENCIES)
+    whole = ranking["control"]["tpot_ms"]["p50"] is None and ranking["control"]["e2e_ms"]["p50"] is not None
+    if any(one["tpot"]["units"] for one in verdicts) or not (timed or whole):
         return {"ttft": 1.0, "tpot": 1.0}
     return {"e2e": 1.0}
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.amiss import AMISS_MARGIN, amiss
+from analysis.modes import undecided
 from analysis.stats.sequence import FEWEST_UNITS
 
 State = Literal["passed", "failed", "open"]
@@ -37,11 +38,30 @@ class Bars:
     outputs: bool = True
 
 
-def gates(candidate: Json, objectives: Sequence[str], bars: Bars) -> list[Gate]:
-    """All gates of one candidate of a ranking, in order; `objectives` are the latencies it is judged by."""
+def too_early(ranking: Json) -> str | None:
+    """What an experiment lacks before anybody may be turned down for good; None where it has it."""
+    if ranking["phase"] == "calibration":
+        done: Json = ranking["calibration"]
+        return (
+            f"too early: the calibration is {done['progress']:.0%} done ({done['pairs']} of"
+            f" {done['wanted_pairs']} pairs)"
+        )
+    if ranking["phase"] != "live":
+        return "too early: the experiment is not live yet"
+    if ranking["windows"] < FEWEST_UNITS:
+        lacking = undecided(ranking["mode"], ranking["windows"], 0.0, ranking["replay"])
+        return f"too early: {lacking}"
+    return None
+
+
+def gates(candidate: Json, objectives: Sequence[str], bars: Bars, early: str | None = None) -> list[Gate]:
+    """All gates of one candidate of a ranking, in order.
+
+    `objectives` are the latencies it is judged by; `early`: what the experiment lacks (`too_early`).
+    """
     rates: Json = candidate.get("rates") or {}
     found = [
-        _fair(candidate, objectives),
+        _fair(candidate, objectives, early),
         _at_most("errors", rates.get("errors"), bars.errors),
         _outputs(candidate["outputs"], bars),
         _quality(candidate["outputs"]),
@@ -80,8 +100,10 @@ def _golden(quality: Json) -> Gate:
     return Gate("golden", "passed", f"{detail}: not shown to be worse")
 
 
-def _fair(candidate: Json, objectives: Sequence[str]) -> Gate:
+def _fair(candidate: Json, objectives: Sequence[str], early: str | None) -> Gate:
     withheld = {candidate["verdicts"][name]["withheld"] for name in objectives} - {None}
+    if early is not None:
+        return Gate("comparison", "open", "; ".join([early, *sorted(withheld)]))
     if withheld:
         return Gate("comparison", "failed", "; ".join(sorted(withheld)))
     return Gate("comparison", "passed", "nothing withholds its verdicts")

@@ -34,11 +34,11 @@ def headline(found: Json) -> str:
         )
     if answer == "NONE PASSES":
         return "No candidate passes the gates. Keep what runs."
+    if found["early"] is not None:
+        return f"Undecided, {found['early']}."
     if winner is not None:
         gates_open = [g["name"] for g in found["gates"][winner["name"]] if g["state"] == "open"]
         return f"Undecided: {winner['name']} leads, and a gate is open: {', '.join(gates_open)}."
-    if found["ranking"]["phase"] != "live":
-        return "Undecided: the experiment is not live yet."
     return f"Undecided: none is shown to be better, or no better, than the control by {margin:.0%}."
 
 

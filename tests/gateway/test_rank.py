@@ -94,4 +94,4 @@ def test_an_experiment_that_has_just_begun_is_undecided(
         writer.append("pair", record)
     writer.close()
     assert rank(tmp_path, "--fail-if", "tpot>+5%") == 4
-    assert "Undecided: the experiment is not live yet." in capsys.readouterr().out
+    assert "Undecided, too early: the calibration is 25% done (50 of 100 pairs)." in capsys.readouterr().out
