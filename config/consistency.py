@@ -145,6 +145,11 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
             if experiment.mode != "live" and (pairs := getattr(experiment, key)):
                 expected = "0, or mode: live: arms that take turns cannot have the same tokens at one moment"
                 yield Complaint("", (*at, key), expected, shown(pairs))
+        if experiment.mode != "live" and experiment.warm_up_s >= experiment.turns.slot_s:
+            expected = (
+                f"less than turns.slot_s ({experiment.turns.slot_s:g}): each slot warms up, and counts after"
+            )
+            yield Complaint("", (*at, "warm_up_s"), expected, shown(experiment.warm_up_s))
         if experiment.control.twin is not None and experiment.mode != "live":
             expected = "nothing: where arms take turns the control has the candidates' slots, too"
             yield Complaint("", (*at, "control", "twin"), expected, "a second engine")

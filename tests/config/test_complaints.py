@@ -256,6 +256,11 @@ BAD = {
         "a.yaml:5: experiments[0].control.twin: expected nothing: where arms take turns the control has the "
         "candidates' slots, too, found a second engine",
     ),
+    "slots that end before they are warm": (
+        TRIAL + "    mode: switchback\n    turns: {slot_s: 10}\n    warm_up_s: 10\n",
+        "a.yaml:9: experiments[0].warm_up_s: expected less than turns.slot_s (10): each slot warms up, and "
+        "counts after, found 10.0",
+    ),
     "no control": (
         TRIAL.replace("    control: {engine: http://c:1}\n", ""),
         "a.yaml:4: experiments[0].control: expected a value (a spare engine configured exactly as "
