@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from math import log
 from typing import Any, Literal
 
-from analysis.stats.eprocess import evidence, mcnemar_log_evidence
+from analysis.stats.eprocess import evidence, mcnemar_log_evidence, not_worse_log_evidence
 
 _PLACES = {(True, True): 0, (True, False): 1, (False, True): 2, (False, False): 3}
+
+GOLDEN_MARGIN = 0.05  # five answers in a hundred fewer are what must be ruled out
 
 QualityLabel = Literal["WORSE", "BETTER", "UNDECIDED"]
 
@@ -33,9 +35,13 @@ class Quality:
         counts[_PLACES[ours, theirs]] += 1
 
     def show(self, alpha: float) -> dict[str, Any]:
-        """JSON-able: the paired table, in all and by set, the e-value and what follows from it at `alpha`."""
+        """JSON-able: the paired table, in all and by set, the e-value and what follows from it at `alpha`.
+
+        `not_worse`: it is shown, at any look, that it gets at most `margin` fewer of all requests right.
+        """
         total = [sum(column) for column in zip(*self._sets.values(), strict=True)] or [0, 0, 0, 0]
         log_e = mcnemar_log_evidence(total[2], total[1])
+        log_no_worse = not_worse_log_evidence(total[0] + total[3], total[1], total[2], GOLDEN_MARGIN)
         label: QualityLabel = "UNDECIDED"
         if log_e >= log(1.0 / alpha):
             label = "WORSE" if total[1] > total[2] else "BETTER"
@@ -43,6 +49,8 @@ class Quality:
             **_table(total),
             "e_value": min(evidence(log_e), 1e300),
             "label": label,
+            "margin": GOLDEN_MARGIN,
+            "not_worse": log_no_worse >= log(1.0 / alpha),
             "sets": {name: _table(counts) for name, counts in sorted(self._sets.items())},
         }
 

@@ -85,7 +85,7 @@ def _quality(outputs: Json) -> Gate:
 
 
 def _golden(quality: Json) -> Gate:
-    """Golden requests: what they have not shown to be worse passes, and how many there were is told.
+    """Golden requests: passes what is shown to be no worse by more than the margin; until then it is open.
 
     Where no arm gets one right they are too hard for these engines, or answers too short: nothing was tried.
     """
@@ -97,7 +97,10 @@ def _golden(quality: Json) -> Gate:
         return Gate("golden", "failed", f"{detail} (e-value {quality['e_value']:.3g})")
     if quality["neither"] == quality["requests"]:
         return Gate("golden", "open", f"{detail}: requests that nobody gets right show nothing")
-    return Gate("golden", "passed", f"{detail}: not shown to be worse")
+    bar = f"{quality['margin'] * 100:g} points worse"
+    if not quality["not_worse"]:
+        return Gate("golden", "open", f"{detail}: to show that it is not {bar} takes more of them")
+    return Gate("golden", "passed", f"{detail}: surely not {bar}")
 
 
 def _fair(candidate: Json, objectives: Sequence[str], early: str | None) -> Gate:

@@ -5,7 +5,7 @@ For independent units only.  On raw pairs of live traffic, which depend on their
 are what holds.  Golden requests and scored sets, one a unit, are what these are for.
 """
 
-from math import inf, lgamma, log
+from math import inf, lgamma, log, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,30 @@ def mcnemar_path(candidate: NDArray[np.bool_], control: NDArray[np.bool_]) -> ND
         steps = log_evidence_path(candidate[differs], 0.5, 0.5, 0.5)
         path = np.concatenate(([0.0], steps))[np.cumsum(differs)]
     return path
+
+
+_WAGERS = (0.125, 0.25, 0.5, 0.95)  # of the most that may be laid
+
+
+def not_worse_log_evidence(alike: int, only_control: int, only_candidate: int, bar: float) -> float:
+    """log E against "the control alone gets at least `bar` more of all units right than the candidate alone".
+
+    A unit is X = 1 where only the control is right, -1 where only the candidate is, else 0.  E is the mean,
+    over four wagers w, of the product of 1 + w (bar - X) / (1 - bar): none is ever below 0, and with the mean
+    of X at `bar` or above, whatever came before, none grows.  So E exceeds 1 / alpha at any time with chance
+    alpha at most.  Waudby-Smith and Ramdas, JRSS B 86(1), 2024.
+    """
+    if not 0.0 < bar < 1.0:
+        raise ValueError(f"a bar lies between 0 and 1, got {bar}")
+    logs = []
+    for wager in _WAGERS:
+        stake = wager / (1.0 - bar)
+        logs.append(
+            alike * log1p(stake * bar)
+            + only_control * log1p(stake * (bar - 1.0))
+            + only_candidate * log1p(stake * (bar + 1.0))
+        )
+    return float(np.logaddexp.reduce(logs)) - log(len(_WAGERS))
 
 
 def evidence(log_e: float) -> float:

@@ -1,13 +1,17 @@
 """Golden requests: each counted once, and the label false no oftener than said, at every look."""
 
+from functools import partial
+from math import log
 from random import Random
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from analysis.golden import checked, is_golden
-from analysis.quality import Quality
+from analysis.quality import GOLDEN_MARGIN, Quality
+from analysis.stats.eprocess import not_worse_log_evidence
 from tests.analysis.fleet import answer_frame, pair_frame
 
 
@@ -83,3 +87,35 @@ def test_a_candidate_that_is_much_worse_is_called_so() -> None:
     seen = labels(0.8, 0.5, runs=60, requests=200, seed=4)
     assert sum("WORSE" in found for found in seen) >= 50
     assert not any("BETTER" in found for found in seen)
+
+
+def shown_no_worse(lost: float, gained: float, runs: int, requests: int, seed: int) -> int:
+    """In how many experiments it was shown at any look to be no worse, each arm alone right so often."""
+    rng, shown = np.random.default_rng(seed), 0
+    for _ in range(runs):
+        draws = rng.random(requests)
+        only_control, only_candidate = (draws < lost).cumsum(), (draws > 1.0 - gained).cumsum()
+        looks = zip(range(1, requests + 1), only_control.tolist(), only_candidate.tolist(), strict=True)
+        logs = (not_worse_log_evidence(n - a - b, a, b, GOLDEN_MARGIN) for n, a, b in looks)
+        shown += any(log_e >= log(20.0) for log_e in logs)
+    return shown
+
+
+@pytest.mark.parametrize(("lost", "gained"), [(0.05, 0.0), (0.2, 0.15)])
+def test_one_that_is_worse_by_the_margin_is_hardly_ever_called_no_worse_however_often_one_looks(
+    lost: float, gained: float
+) -> None:
+    assert shown_no_worse(lost, gained, runs=200, requests=400, seed=5) <= 200 * 0.05 + 3 * 3.1
+
+
+def test_one_that_is_as_good_is_found_to_be_no_worse_in_some_hundreds_of_requests() -> None:
+    assert shown_no_worse(0.01, 0.01, runs=50, requests=400, seed=6) >= 40
+    assert not_worse_log_evidence(85, 0, 0, GOLDEN_MARGIN) < log(20.0)
+    assert not_worse_log_evidence(86, 0, 0, GOLDEN_MARGIN) > log(20.0)
+
+
+def test_each_request_that_only_the_control_gets_right_weighs_against_and_each_other_for_it() -> None:
+    log_e = partial(not_worse_log_evidence, bar=GOLDEN_MARGIN)
+    assert log_e(50, 1, 0) < log_e(50, 0, 0) < log_e(51, 0, 0) < log_e(50, 0, 1)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        log_e(50, 0, 0, bar=0.0)

@@ -1,4 +1,4 @@
-"""Nobody is turned down for good before there is enough to judge by: it is too early, with what is lacking."""
+"""Nobody is turned down before there is enough to judge by: it is too early, with what is lacking."""
 
 from typing import Any
 
