@@ -186,8 +186,8 @@ class Experiment(Strict):
     slo: Slo = Field(default=Slo(), description="What counts as a good request.")
     warm_up_s: Annotated[float, BeforeValidator(number), Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
         default=10.0,
-        description="Seconds of copies, at the start, after a pause and of each slot, whose pairs are kept and"
-        " not judged.",
+        description="Seconds of copies, at the start, after a pause and of each slot, whose pairs are kept"
+        " and not judged.",
     )
     max_inflight: Annotated[Count, Field(ge=1, le=65_536)] = Field(
         default=64, description="Copies at one arm at a time; what comes above is dropped and counted."
