@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import zmq
 
-from gateway.kv.sources import Source, host_of
+from gateway.kv.sources import Source, host_of, replay_of
 from gateway.kv.spec import KvEngine
 from gateway.kv.subscription import Frames, Subscription
 from routing.events.decode import Undecodable, decode
@@ -69,8 +69,9 @@ class Bound:
             return
         heard = followed.heard.get(rank)
         if heard is None:
-            events = followed.engine.events
-            heard = followed.open(Source(rank, self.endpoint, None, events.topic), listen=False)
+            engine = followed.engine
+            replay = replay_of(engine.events, host_of(engine.url), rank)
+            heard = followed.open(Source(rank, self.endpoint, replay, engine.events.topic), listen=False)
         if heard is not None:
             heard.is_linked = True
             heard.take(frames)

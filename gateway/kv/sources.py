@@ -58,11 +58,16 @@ def configured(events: EventsSpec, host: str) -> list[Source]:
         Source(
             rank,
             _shifted(events.publish.replace("{host}", host), rank),
-            None if events.replay is None else _shifted(events.replay.replace("{host}", host), rank),
+            replay_of(events, host, rank),
             events.topic.replace("{host}", host),
         )
         for rank in range(events.ranks)
     ]
+
+
+def replay_of(events: EventsSpec, host: str, rank: int) -> str | None:
+    """Where a rank replays, as the config says it."""
+    return None if events.replay is None else _shifted(events.replay.replace("{host}", host), rank)
 
 
 def host_of(url: str) -> str:

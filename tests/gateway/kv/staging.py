@@ -173,6 +173,10 @@ class Scripted:
         """A block of its own, of one size of tokens."""
         self.publish(stored([1000 + word], None, [word] * SIZE, SIZE), lost=lost)
 
+    def connect(self, to: str) -> None:
+        """Publish there, too, where somebody listens."""
+        self._publisher.connect(to)
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.wait([self._task])

@@ -14,6 +14,7 @@ from routing.events.board import State
 from tests.connections import unheard
 from tests.gateway.kv.staging import FAST, SIZE, emulated, engine, feeding, neighbours, run, scripted, until
 from tests.routing.events.memory import CLEARED, payload, removed, stored
+from wire.tasks import Tasks
 
 PROMPT = list(range(100, 180))
 
@@ -66,12 +67,23 @@ def test_every_form_is_understood_and_salts_are_kept_apart(tmp_path: Path, form:
 
 
 def test_sglang_tells_its_load(tmp_path: Path) -> None:
+    """Of three requests it computes two at a time, for longer than this takes."""
+
     async def test(stack: AsyncExitStack) -> None:
-        running = await emulated(stack, replace(FAST, kv_events_form="sglang"))
+        running = await emulated(stack, replace(FAST, kv_events_form="sglang", speed=0.01, max_num_seqs=2))
+        tasks = Tasks()
+        stack.push_async_callback(tasks.cancel)
+        for word in range(3):
+            tasks.spawn(ask(running, [word, *PROMPT], max_tokens=1000), name="ask")
         async with feeding(tmp_path, engine(running.url, kind="sglang", id=3)) as fed:
-            await until(lambda: 3 in fed.reader.loads(0))
-            load = fed.reader.loads(0)[3]
-            assert (load.running, load.queued, load.most_tokens) == (0, 0, 256 * 16)
+
+            def is_told() -> bool:
+                load = fed.reader.loads(0).get(3)
+                if load is None or (load.running, load.queued) != (2, 1):
+                    return False
+                return 0 < load.used_tokens < load.most_tokens == 256 * 16
+
+            await until(is_told)
 
     run(test)
 

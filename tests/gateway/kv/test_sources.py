@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gateway.kv.sources import SGLANG, VLLM, Source, configured, host_of, told
+from gateway.kv.sources import SGLANG, VLLM, Source, configured, host_of, replay_of, told
 from gateway.kv.spec import KvEngine, KvSpec, binds, from_json, says_anything, to_json
 from gateway.spec import EventsSpec
 
@@ -93,6 +93,8 @@ def test_what_is_configured_has_the_engines_host_and_a_port_for_each_rank() -> N
     ]
     assert configured(EventsSpec(publish="ipc:///run/kv", ranks=2), HOST)[1].publish == "ipc:///run/kv_dp1"
     assert configured(EventsSpec(), HOST) == []
+    assert [replay_of(spec, "a", rank) for rank in (0, 1)] == ["tcp://a:5567", "tcp://a:5568"]
+    assert replay_of(EventsSpec(bind="tcp://*:5557"), "a", 0) is None
 
 
 def test_hosts_are_written_as_zeromq_writes_them() -> None:
