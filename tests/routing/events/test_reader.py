@@ -43,6 +43,19 @@ def test_a_match_is_how_far_each_holds_the_chain(lengths: list[int], asked: int)
     assert memory.reader().match(chain[:asked], 16) == want
 
 
+@pytest.mark.parametrize("gap", [0, 1, 700, 1023, 1024, 3000])
+def test_where_holding_one_block_is_not_holding_all_before_it_no_gap_is_missed_in_bounded_work(
+    gap: int,
+) -> None:
+    chain = names(3000)
+    memory = Memory()
+    book = memory.book()
+    marked = publisher(book, 1, [*chain[:gap], *chain[gap + 1 :]])
+    marked.tell(State.EXACT, 16, 1, len(chain))
+    publisher(book, 2, chain)
+    assert memory.reader().match(chain, 16) == {1: min(gap, 1024), 2: 3000}
+
+
 def test_an_engine_with_ranks_is_worth_their_mean() -> None:
     chain = names(10)
     memory = Memory()
