@@ -63,21 +63,19 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     kept = [name for name in names if name not in out]
     changes = effects(windows, names, measures, axes)
     scores = {name: weighted(changes[name], np.array(list(weights.values()))) for name in kept}
-    choice = choose(scores, alpha, margin) if kept else None
-    answer = _answer(kept, choice, passing, no_difference(scores, alpha, margin))
-    conditions = [one for c in wishes.conditions for one in judged(c, ranking, evidence, alpha)]
     along = [*latencies, *(axis.name for axis in axes if axis.withheld is None)]
     beside = {name: own for name, own in effects(windows, names, along, axes).items() if name not in out}
+    edge = front(beside, len(along), trial.spec.alpha, margin)
+    choice = choose(scores, alpha, margin, edge.since) if kept else None
+    answer = _answer(kept, choice, passing, no_difference(scores, alpha, margin))
+    conditions = [one for c in wishes.conditions for one in judged(c, ranking, evidence, alpha)]
     found: dict[str, Any] = {
         "answer": answer,
         "early": early,
         "weights": weights,
         "gates": {name: [gate.show() for gate in passing[name]] for name in names},
         "passes": kept,
-        "front": {
-            **front(beside, len(along), trial.spec.alpha, margin).show(),
-            "axes": along[len(latencies) :],
-        },
+        "front": {**edge.show(), "axes": along[len(latencies) :]},
         "scores": {name: _shown(score, alpha) for name, score in scores.items()},
         "winner": None if choice is None else _winner(choice, changes, scores, measures, trial.spec.alpha),
         "conditions": [one.show() for one in conditions],
@@ -86,7 +84,8 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         "ranking": {name: said for name, said in ranking.items() if name != "why"},
     }
     if choice is not None:
-        found["winner"]["as_good"] = not_told_apart(scores, choice.winner, alpha)
+        left = {name: score for name, score in scores.items() if name not in edge.since}
+        found["winner"]["as_good"] = not_told_apart(left, choice.winner, alpha)
     return {**found, "headline": headline(found)}
 
 

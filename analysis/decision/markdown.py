@@ -28,7 +28,12 @@ def render_markdown(found: Json) -> str:
         for gate in own
         if gate["state"] != "passed"
     ]
-    parts += ["", *closed] if closed else []
+    beaten = [
+        f"- {_cell(name)}, beaten by {_cell(', '.join(found['front']['beaten_by'][name]))}: **out** before"
+        " the weights count"
+        for name in found["front"]["out"]
+    ]
+    parts += ["", *closed, *beaten] if closed or beaten else []
     if found["conditions"]:
         rows = [
             [

@@ -66,6 +66,7 @@ def _candidates(found: Json) -> str:
         name = candidate["name"]
         beaten = found["front"]["beaten_by"].get(name)
         on = "on the front" if name in found["front"]["on"] else f"beaten by {', '.join(beaten or ())}"
+        on += ", out before the weights count" if name in found["front"]["out"] else ""
         rows.append(
             [
                 f"{escape(name)}{' <span class=badge>wins</span>' if is_winner(found, name) else ''}",

@@ -128,7 +128,8 @@ def _front(found: Json) -> Iterator[str]:
     more = f" (cost among the measures: {', '.join(front['axes'])})" if front["axes"] else ""
     yield f"nothing beats, with certainty: {', '.join(front['on']) or 'none'}{more}"
     for name, others in front["beaten_by"].items():
-        yield f"{name} is beaten by {', '.join(others)}"
+        leaves = ", and out before the weights count" if name in front["out"] else ""
+        yield f"{name} is beaten by {', '.join(others)}{leaves}"
 
 
 def _conditions(found: Json) -> list[list[str]]:

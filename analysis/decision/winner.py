@@ -28,28 +28,51 @@ def weighted(effects: NDArray[np.float64], weights: NDArray[np.float64]) -> NDAr
     return scores
 
 
-def choose(scores: Scores, alpha: float, margin: float) -> Choice | None:
+def choose(
+    scores: Scores, alpha: float, margin: float, out: Mapping[str, int] | None = None
+) -> Choice | None:
     """The winner, as it was chosen window by window; None while none is certainly better than the control.
 
     `scores`: of each candidate, by window; NaN where it has none.  The first that is better by more than
     `margin` (a log), by an interval that holds at every look, is chosen, the best of them where there are
     several; it stays until another is better than it, as certainly.  So what comes after the choice had no
-    part in it.
+    part in it.  `out`: after how many windows a candidate was shown to be beaten in the sense of Pareto, and
+    left, whatever its score; a winner that leaves makes room for the best of those that are left then.
     """
+    out = out or {}
     better = {name: _first_below(score, alpha, -margin) for name, score in scores.items()}
-    chosen = [(at, float(np.nanmean(scores[name][:at])), name) for name, at in better.items() if at]
-    if not chosen:
-        return None
-    at, _, winner = min(chosen)
+    begin = 0
     while True:
-        rivals = []
-        for name in sorted(scores.keys() - {winner}):
-            over = _first_below(scores[name] - scores[winner], alpha, 0.0, after=at)
-            if over:
-                rivals.append((over, float(np.nanmean(scores[name][:over])), name))
-        if not rivals:
-            return Choice(winner, at)
-        at, _, winner = min(rivals)
+        first = _best(scores, {name: max(at, begin) for name, at in better.items() if at}, out)
+        if first is None:
+            return None
+        at, winner = first
+        while True:
+            over = {
+                name: _first_below(scores[name] - scores[winner], alpha, 0.0, after=at)
+                for name in scores.keys() - {winner}
+            }
+            rival = _best(scores, {name: own for name, own in over.items() if own}, out)
+            leaves = out.get(winner)
+            if leaves is not None and (rival is None or leaves < rival[0]):
+                begin = leaves
+                break
+            if rival is None:
+                return Choice(winner, at)
+            at, winner = rival
+
+
+def _best(scores: Scores, after: Mapping[str, int], out: Mapping[str, int]) -> tuple[int, str] | None:
+    """Whose time comes first of those not out by then, and when; of several at once the best by then."""
+    found = [
+        (at, float(np.nanmean(scores[name][:at])), name)
+        for name, at in after.items()
+        if name not in out or at < out[name]
+    ]
+    if not found:
+        return None
+    at, _, name = min(found)
+    return at, name
 
 
 def _first_below(score: NDArray[np.float64], alpha: float, bound: float, after: int = 0) -> int:

@@ -6,9 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from analysis.decision.decide import Wishes, decide
+from analysis.decision.evidence import Evidence
 from analysis.decision.front import front
-from analysis.decision.winner import choose, no_difference, not_told_apart, weighted
+from analysis.decision.markdown import render_markdown
+from analysis.decision.page import render_html
+from analysis.decision.text import render_text
+from analysis.decision.winner import Choice, choose, no_difference, not_told_apart, weighted
+from analysis.ranking import Trial
 from analysis.verdict import interval, log_margin
+from tests.analysis.trials import SPEC, records
 
 ALPHA, MARGIN = 0.05, log_margin(0.03)
 
@@ -110,3 +117,64 @@ def test_a_score_is_the_weighted_mean_and_its_interval_is_that_of_the_weighted_w
     assert score.mean() == pytest.approx((made[:, 0].mean() + 3 * made[:, 1].mean()) / 4)
     found = interval(score, ALPHA)
     assert found is not None and found.lower < 0.0 < found.upper
+
+
+def beside(windows: int = 400) -> dict[str, NDArray[np.float64]]:
+    """A is far better in one measure and hardly worse in the other, which alone weighs much."""
+    rng = np.random.default_rng(0)
+    means = {"A": (-0.5, -0.20), "B": (-0.4, -0.22)}
+    made = {name: rng.normal(mean, 0.03, (windows, 2)) for name, mean in means.items()}
+    return {"control": np.zeros((windows, 2)), **made}
+
+
+def test_who_is_beaten_by_another_is_out_before_the_weights_count() -> None:
+    made = beside()
+    found = front(made, 2, ALPHA, MARGIN)
+    assert found.beaten_by["B"] == ("A",) and found.show()["out"] == ["B"]
+    by_score = {name: weighted(made[name], np.array([0.05, 0.95])) for name in ("A", "B")}
+    without, chosen = choose(by_score, ALPHA, MARGIN), choose(by_score, ALPHA, MARGIN, found.since)
+    assert without is not None and without.winner == "B"
+    assert chosen is not None and chosen.winner == "A"
+
+
+def test_a_winner_that_is_put_out_makes_room_and_only_what_follows_is_fresh() -> None:
+    made = scores({"a": -0.30, "b": -0.20}, 300)
+    assert choose(made, ALPHA, MARGIN, {"a": 120}) == Choice("b", 120)
+    assert choose({**made, "c": made["b"] + 0.01}, ALPHA, MARGIN, {"a": 120, "b": 150}) == Choice("c", 150)
+    assert choose(made, ALPHA, MARGIN, {"a": 120, "b": 150}) is None
+    late = np.concatenate([np.full(200, 0.1), np.full(100, -0.9)])  # not better than the control before 200
+    found = choose({"a": made["a"], "b": late}, ALPHA, MARGIN, {"a": 120})
+    assert found is not None and found.winner == "b" and found.windows > 200
+
+
+def test_who_is_out_takes_nobodys_place() -> None:
+    made = scores({"a": -0.30, "b": -0.90}, 300)
+    early = {**made, "b": np.concatenate([np.full(60, 0.1), made["b"][60:]])}  # would come after a, and win
+    assert choose(early, ALPHA, MARGIN, {"b": 30}) == choose({"a": made["a"]}, ALPHA, MARGIN)
+
+
+def test_what_was_once_shown_to_be_beaten_stays_so_and_since_when_hangs_on_nothing_that_came_later() -> None:
+    made = beside()
+    since = front(made, 2, ALPHA, MARGIN).since["B"]
+    turned = {name: values.copy() for name, values in made.items()}
+    turned["A"][since:] += 1.0
+    assert front(turned, 2, ALPHA, MARGIN).since == {"B": since}
+    assert not front({name: own[: since - 1] for name, own in made.items()}, 2, ALPHA, MARGIN).since
+    assert front({name: own[:since] for name, own in made.items()}, 2, ALPHA, MARGIN).since == {"B": since}
+
+
+def test_the_control_puts_nobody_out() -> None:
+    found = front(effects({"worse": (0.2, 0.2)}), 2, ALPHA, MARGIN)
+    assert found.beaten_by["worse"] == ("control",) and not found.since
+
+
+def test_who_is_out_is_shown_with_who_beats_it_in_every_form() -> None:
+    evidence = Evidence(SPEC)
+    trial = Trial(SPEC, watch=evidence.add)
+    for record in records(600):
+        trial.add(record)
+    found = decide(trial, evidence, Wishes())
+    assert found["front"]["out"] == ["same", "slow"] and found["winner"]["as_good"] == []
+    assert "same is beaten by quick, and out before the weights count" in render_text(found)
+    assert "- same, beaten by quick: **out** before the weights count" in render_markdown(found)
+    assert "beaten by quick, out before the weights count" in render_html(found)
