@@ -28,7 +28,10 @@ def _answer(arm: str, twin: int, at_ns: int, gap_ms: float) -> dict[str, Any]:
             "choices": [{"index": 0, "delta": {"content": f" w{n}"}, "finish_reason": None}]
         }
         reads.append([at_ns + int((20 + n * gap_ms) * MS), b"data: %s\n\n" % json.dumps(chunk).encode()])
-    last: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    last: dict[str, Any] = {
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 20, "completion_tokens": 10},
+    }
     end_ns = reads[-1][0] + MS
     reads.append([end_ns, b"data: %s\n\ndata: [DONE]\n\n" % json.dumps(last).encode()])
     return {
