@@ -1,6 +1,7 @@
 """How late is this process?  Timers of its own, and by how much each fires after it was due."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Any
@@ -29,9 +30,11 @@ class Lateness:
         self.timers = self.late = self.worst_ns = 0
         return said
 
-    async def watch(self) -> None:
-        """Set timers for ever."""
+    async def watch(self, is_busy: Callable[[], bool]) -> None:
+        """Set timers for ever.  Those count that were set or fired while there was something to write down:
+        with the idle ones a quiet night would make up for a day on which answers were read late."""
         while True:
-            due_ns = monotonic_ns() + int(EVERY_S * 1e9)
+            due_ns, was_busy = monotonic_ns() + int(EVERY_S * 1e9), is_busy()
             await asyncio.sleep(EVERY_S)
-            self.add(max(0, monotonic_ns() - due_ns))
+            if was_busy or is_busy():
+                self.add(max(0, monotonic_ns() - due_ns))

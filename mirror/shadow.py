@@ -186,7 +186,7 @@ class Shadow:
         if self._spec.tells_ids:
             self._tasks.spawn(self.ids.run(), name="ids")
         self._tasks.spawn(self._tick(), name="books")
-        self._tasks.spawn(self._lateness.watch(), name="lateness")
+        self._tasks.spawn(self._lateness.watch(self._is_busy), name="lateness")
         if self._spec.readings_s:
             self._tasks.spawn(self._counting.follow(), name="engines' metrics")
         stopped = self._tasks.spawn(stop.wait(), name="stop")
@@ -270,13 +270,16 @@ class Shadow:
             return PAIR_TOO_LARGE
         return None if self.observations.offer(frame) else ANALYSIS_DOWN
 
+    def _is_busy(self) -> bool:
+        return any(comparison.joiner.inflight for comparison in self.comparisons.values())
+
     def _held_bytes(self) -> int:
         return sum(comparison.held_bytes for comparison in self.comparisons.values())
 
     async def _tick(self) -> None:
         for tick in count(1):
             await asyncio.sleep(1.0)
-            if tick % _LATENESS_TICKS == 0:
+            if tick % _LATENESS_TICKS == 0 and self._lateness.timers:
                 late = self._lateness.take()
                 for name, comparison in self.comparisons.items():
                     told = {"experiment": name, "epoch": comparison.phase.epoch, **late}

@@ -8,7 +8,7 @@ from typing import Any
 from mirror.lateness import EVERY_S, LATE_NS, Lateness
 from mirror.spec import ArmSpec
 from tests.mirror.scripted import engine, hang
-from tests.mirror.staging import experiment, play, shadow, until
+from tests.mirror.staging import copy_frame, experiment, play, shadow, until
 from wire.tasks import Tasks
 
 
@@ -24,7 +24,7 @@ def test_a_process_that_is_held_up_is_late_by_as_much() -> None:
     lateness = Lateness()
 
     async def held_up() -> dict[str, Any]:
-        watching = Tasks().spawn(lateness.watch(), name="lateness")
+        watching = Tasks().spawn(lateness.watch(lambda: True), name="lateness")
         while not lateness.timers:
             await asyncio.sleep(EVERY_S)
         lateness.take()
@@ -39,12 +39,33 @@ def test_a_process_that_is_held_up_is_late_by_as_much() -> None:
     assert said["late"] >= 1 and said["worst_ms"] >= 3 * LATE_NS / 1e6
 
 
+def test_timers_count_while_there_is_something_to_write_down_and_only_then() -> None:
+    lateness = Lateness()
+    asked: list[bool] = []
+
+    def is_busy() -> bool:
+        asked.append(len(asked) in (4, 8))  # when the third timer is set, and when the fifth fires
+        return asked[-1]
+
+    async def watched() -> int:
+        watching = Tasks().spawn(lateness.watch(is_busy), name="lateness")
+        while len(asked) < 20:
+            await asyncio.sleep(EVERY_S)
+        watching.cancel()
+        return lateness.timers
+
+    assert asyncio.run(watched()) == 2
+
+
 def test_the_analysis_is_told_how_late_the_shadow_was(tmp_path: Path) -> None:
     async def run() -> None:
         async with engine(hang) as control:
             told = experiment(ArmSpec("control", control.url))
             async with shadow(tmp_path, told, drain_s=0.0) as stage:
+                _, lane = await stage.worker()
+                lane.write(copy_frame("a", 8))  # it stays under way: the engine never answers
                 await until(lambda: bool(stage.analysis.of("late")))
+                lane.close()
                 said = stage.analysis.of("late")[0]
             assert said["experiment"] == told.name
             assert said["timers"] > 0 and 0 <= said["late"] <= said["timers"] and said["worst_ms"] >= 0.0
