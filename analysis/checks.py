@@ -23,6 +23,7 @@ _SPAN_PAIRS = 50
 _CONTROL_ERRORS = 0.10
 _MOSTLY_ERRORS = 0.50  # beyond it a ratio would be the penalties', not the answers'
 _CANDIDATE_ERRORS = 0.01
+_WARM_PAIRS = 50
 FEWEST = 20  # pairs below which shares say nothing
 _ORDER_SIGMAS = 4.0
 _INSTANTS = {"replay": "their instants in the recording"}
@@ -256,11 +257,13 @@ def calibrated(calibration: Calibration | None) -> Check:
 
 
 def warm(calibration: Calibration | None, needed: int) -> Check:
-    """Every arm was used before the first pair that counts: the calibration's pairs go to all arms."""
+    """Every arm was used before the first pair that counts: the calibration's pairs go to all arms, and it
+    came to so many as are asked for; 50 will do."""
     if calibration is None:
         return Check("warm_up", None, "calibrating", EVERY)
-    wanted = min(50, needed)
-    return Check("warm_up", calibration.pairs >= wanted, f"{calibration.pairs} pairs before the first", EVERY)
+    wanted = min(_WARM_PAIRS, needed)
+    detail = f"{calibration.pairs} pairs before the first that counts, {wanted} needed"
+    return Check("warm_up", calibration.pairs >= wanted, detail, EVERY)
 
 
 def books(admitted: int, paired: int, dropped: Mapping[str, int]) -> Check:

@@ -5,6 +5,7 @@ made of the first so many pairs and stays until twice as many are there.
 """
 
 from array import array
+from collections.abc import Collection
 from math import exp, inf
 from typing import Any
 
@@ -55,20 +56,24 @@ class Horizons:
             column.candidate.extend(other[taken].tolist())
             column.windows.extend(windows[taken].tolist())
 
-    def show(self, alpha: float) -> dict[str, dict[str, Any]]:
+    def show(self, alpha: float, withheld: Collection[Latency] = ()) -> dict[str, dict[str, Any]]:
         """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with
-        its interval (ratios), or why there is none.  JSON-able."""
-        return {latency: self._show(latency, alpha) for latency in LATENCIES}
+        its interval (ratios), or why there is none.  JSON-able.  Of those `withheld` there is none."""
+        return {latency: self._show(latency, alpha, latency in withheld) for latency in LATENCIES}
 
-    def _show(self, latency: Latency, alpha: float) -> dict[str, Any]:
+    def _show(self, latency: Latency, alpha: float, is_withheld: bool) -> dict[str, Any]:
         pairs = len(self._columns[latency].windows)
         horizon = max((h for h in HORIZONS if h <= pairs), default=None)
         shown: dict[str, Any] = {"pairs": pairs, "horizon": horizon, "holds": HORIZON}
         for name, share in SHARES.items():
-            found = None if horizon is None else self._effect(latency, name, horizon, alpha)
+            found = None
+            if horizon is not None and not is_withheld:
+                found = self._effect(latency, name, horizon, alpha)
             refused = None
             if horizon is None:
                 refused = f"{pairs} pairs: the first figures come at {HORIZONS[0]}"
+            elif is_withheld:
+                refused = "withheld, as the verdict is"
             elif found is None:
                 refused = self._why_not(latency, share, horizon)
             shown[name] = {

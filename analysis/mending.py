@@ -8,7 +8,7 @@ MEND: Final = {
         "give the control a machine of its own and steady traffic, then begin anew; where two engines serve"
         " as control, see that they have the same hardware and configuration"
     ),
-    "warm_up": "raise calibration_pairs to 50 or more, or set warm_up_s",
+    "warm_up": "begin anew, and let the calibration come to its end: it was cut short of calibration_pairs",
     "dispatch_lag": "give the shadow process a core of its own, or lower sample.rate",
     "production_load": "set sample.rate: auto, so that the control carries what one production engine does",
     "books": "restart the shadow process; if it comes again, report it: copies were lost uncounted",
@@ -24,7 +24,10 @@ MEND: Final = {
         " where neither does, set experiments[].tokenizer; TTFT and E2E need no count"
     ),
     "errors": "look at the faults of the arm that fails (its figures have them by kind), and mend that first",
-    "missing": "raise the arms' timeout_s above what their slowest answers take, or see why they do not end",
+    "missing": (
+        "of unanswered copies: raise the arms' timeout_s above what their slowest answers take, or see why"
+        " they do not end; of pairs that are too large: bound what is generated (max_tokens), and begin anew"
+    ),
     "gpu_clocks": "cool the GPUs, or set one clock for all arms that they can keep (nvidia-smi -lgc)",
     "harness": "give the shadow process a core of its own, or lower sample.rate or max_inflight",
     "clock": "run the gateway where CLOCK_MONOTONIC is kept (not a machine that is moved while it runs)",

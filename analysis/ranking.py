@@ -379,6 +379,7 @@ class Trial:
             )
             course = [] if windows is None or is_untimed else windows.course(f"{latency} {name}", _POINTS)
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
+        withheld = [latency for latency in LATENCIES if verdicts[latency]["withheld"]]
         floor = self._calibration.floor if self._calibration is not None else {}
         outputs = outputs_shown(windows, name, self._alpha, floor) | self._similarity.shown(name)
         main = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
@@ -390,7 +391,7 @@ class Trial:
             "diffs": self._diffs[name].show(self._floor_diffs),
             "quality": self._quality[name].show(self._alpha),
             "rates": self._rates[name].show(windows, self._alpha),
-            "percentiles": self._horizons[name].show(self._alpha),
+            "percentiles": self._horizons[name].show(self._alpha, withheld),
             "decided": main["label"] != "UNDECIDED",
             "series": series,
         }

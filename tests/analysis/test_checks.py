@@ -5,6 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from analysis.calibration import Calibration
+from analysis.checks import warm
 from analysis.measure import PairRecord
 from tests.analysis.fleet import MS
 from tests.analysis.trials import CALIBRATION, altered, check, labels, named, ranked, records, trial_of
@@ -65,6 +67,15 @@ def test_arms_that_get_fewer_requests_are_named() -> None:
     assert check(ranking, "load_balance") is False
     assert named(ranking, "quick")["verdicts"]["tpot"]["withheld"].startswith("quick: -1")
     assert named(ranking, "slow")["verdicts"]["tpot"]["withheld"] is None
+
+
+def test_a_calibration_is_as_long_as_was_asked_or_fifty_pairs() -> None:
+    """`docs/verdicts.md` says so."""
+
+    def ok(pairs: int, asked: int) -> bool | None:
+        return warm(Calibration(1, 1, 1.0, pairs, {}, {}), asked).ok
+
+    assert [ok(9, 10), ok(10, 10), ok(49, 50), ok(49, 100), ok(50, 100)] == [False, True, False, False, True]
 
 
 def test_a_control_that_differs_from_itself_withholds_everything() -> None:

@@ -110,6 +110,20 @@ def slowest(record: PairRecord) -> float:
     return answer.e2e_ms
 
 
+@pytest.mark.parametrize("reason", ["unanswered", "pair_too_large", "unpackable"])
+def test_i23_even_a_hundredth_that_is_given_up_gains_nothing_at_the_tail(reason: str) -> None:
+    taken = records(1_500)
+    bound = float(np.quantile([slowest(record) for record in taken if record.phase == "live"], 0.991))
+    trial = trial_of([r for r in taken if r.phase != "live" or slowest(r) <= bound])
+    lost = len(taken) - trial.ranking()["pairs"]
+    trial.books(len(taken), len(taken) - lost, {reason: lost})
+    same = named(trial.ranking(), "same")
+    assert check(trial.ranking(), "missing") is False and 10 < lost < 15
+    assert {verdict["label"] for verdict in same["verdicts"].values()} == {"UNDECIDED"}
+    assert {said["p99"]["ratio"] for said in same["percentiles"].values()} == {None}
+    assert same["percentiles"]["e2e"]["p99"]["refused"] == "withheld, as the verdict is"
+
+
 @pytest.mark.parametrize("how", ["fails", "is cut", "is given up"])
 def test_i23_a_candidate_that_drops_its_slowest_twentieth_gains_nothing(how: str) -> None:
     taken = records(1_500)
