@@ -32,7 +32,7 @@ def claim_lines(ranking: Json) -> list[str]:
         for one in ranking.get("beaten", ())
     )
     if (differ := _differ(ranking)) is not None:
-        lines.append(f"differ from the control, by e-BH over all candidates: {differ}")
+        lines.append(f"differ from the control, by e-BH over all candidates on one metric: {differ}")
     return lines
 
 

@@ -15,7 +15,7 @@ def test_shares_percentiles_and_who_is_beaten_are_in_the_text_and_on_the_page() 
     assert "(more)" in text and "TTFT beyond" in text
     assert "quick, percentiles of TTFT over the first 1000 pairs, for one look: p50 -2" in text
     assert "slow is beaten by quick, since window " in text
-    assert "differ from the control, by e-BH over all candidates: TTFT" in text
+    assert "differ from the control, by e-BH over all candidates on one metric: TTFT" in text
     for heading in ("Failed and slow answers", "Percentiles against control", "Beaten by another candidate"):
         assert heading in page
 

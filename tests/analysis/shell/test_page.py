@@ -102,7 +102,10 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
         assert quick[2].strip() == "1\u202f000" and all("−2" in cell and "…" in cell for cell in quick[3:])
         assert (await cells("golden", "fp8-kv"))[1:] == ["40", "90.0 %", "85.0 %", "undecided"]
         note = await tab.ask("document.querySelector('[data-panel=together]').innerText")
-        assert "slow is beaten by quick, since window" in note and "by e-BH over all candidates: TTFT" in note
+        assert (
+            "slow is beaten by quick, since window" in note
+            and "over all candidates on one metric: TTFT" in note
+        )
         arm, load, slo, *dear = await cells("cost", "same")
         level = ranking["cost"]["arms"]["same"]["curve"][0]
         per_million = level["per_million"]["input"]["value"]

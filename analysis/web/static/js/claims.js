@@ -55,6 +55,6 @@ export function goldenPanel(ranking) {
 export function togetherNote(ranking) {
   const beaten = (ranking.beaten ?? []).map((one) => `${one.name} is beaten by ${one.by}, since window ${one.units}`);
   const differ = ranking.candidates.length < 2 ? [] : LATENCIES.filter(([key]) => ranking.discoveries?.[key]?.length).map(([key, name]) => `${name} ${ranking.discoveries[key].join(" ")}`);
-  if (differ.length) beaten.push(`differ from the control, by e-BH over all candidates: ${differ.join(", ")}`);
+  if (differ.length) beaten.push(`differ from the control, by e-BH over all candidates on one metric: ${differ.join(", ")}`);
   return beaten.length ? h("p", { class: "note", "data-panel": "together" }, `${beaten.join("; ")}.`) : null;
 }
