@@ -33,7 +33,7 @@ class PowerOfTwo:
 
 
 def _chance(engine: EngineLoad, engines: Sequence[EngineLoad]) -> float:
-    """The share of all ordered pairs that it wins: both orders against a busier one, one against its equal."""
+    """The share of all ordered pairs that it wins: both with a busier one, one of two with its equal."""
     busier = sum(1 for other in engines if other.inflight > engine.inflight)
     equals = sum(1 for other in engines if other.inflight == engine.inflight) - 1
     return (2 * busier + equals) / (len(engines) * (len(engines) - 1))
