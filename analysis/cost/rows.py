@@ -145,11 +145,17 @@ _BOUNDS = (("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"))
 
 
 def notes(cost: Json) -> list[str]:
-    """Why figures are withheld or in doubt: each reason once, with the arms of which it holds."""
+    """Why figures are withheld or in doubt: each reason once, with the figures and arms of which it holds.
+
+    Where none is known of any arm, what is lacking for all comes first, and nothing of single loads.
+    """
     found: dict[str, list[str]] = {}
     for arm, said in cost["arms"].items():
-        for reason in dict.fromkeys(f"{what}: {why}" for what, why in _reasons(said)):
-            found.setdefault(reason, []).append(arm)
+        by_why: dict[str, list[str]] = {}
+        for what, why in _reasons(said, with_loads=is_known(cost)):
+            by_why.setdefault(why, []).append(what)
+        for why, whats in by_why.items():
+            found.setdefault(f"{', '.join(dict.fromkeys(whats))}: {why}", []).append(arm)
     return [f"{', '.join(arms)}, {reason}" for reason, arms in found.items()] + [
         f"{axis['name']}, compared between arms: {axis['withheld']}"
         for axis in cost["axes"]
@@ -157,13 +163,14 @@ def notes(cost: Json) -> list[str]:
     ]
 
 
-def _reasons(said: Json) -> list[tuple[str, str]]:
+def _reasons(said: Json, *, with_loads: bool) -> list[tuple[str, str]]:
     reasons = [("GPUs", said["gpus"]["withheld"]), ("price", said["per_hour"]["withheld"])]
+    with_loads = with_loads or all(why is None for _, why in reasons)
     if not said["curve"]:
         reasons.append(
             ("all figures", "nothing is judged yet over two whole units of time: wait for more traffic")
         )
-    for level in said["curve"]:
+    for level in said["curve"] if with_loads else ():
         reasons += [
             (f"{key.replace('_', ' ')} at {level['multiplier']:g}x", level[key]["total"]["withheld"])
             for key in ("tokens_per_gpu_s", "per_million", "joules_per_token")
