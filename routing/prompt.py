@@ -182,12 +182,15 @@ def _as_it_is(body: bytes | memoryview, key: bytes) -> Prompt:
             model = bodies.string.decode(asked.model)
         except (MsgspecError, RecursionError):
             raise Unreadable("`model` is not a string of valid text") from None
-    head = bodies.Head(model, *astuple(asked)[1:-1])
+    head = bodies.Head(model, *(getattr(asked, name) for name in _BESIDE_MODEL))
     chain = Chain(_head(head, b"raw"), key)
     chain.add(body)
     prompt = _prompt(head, chain, None, 0, asked.max_tokens)
     prompt.is_raw = True
     return prompt
+
+
+_BESIDE_MODEL: Final = bodies.Head.__struct_fields__[1:]
 
 
 def _head(asked: bodies.Head, kind: bytes) -> bytes:

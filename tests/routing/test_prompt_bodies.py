@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from routing import bodies
 from routing.prompt import Unreadable, read
 from routing.types import Prompt
 
@@ -206,6 +207,11 @@ def test_what_cannot_be_read_is_refused_with_a_reason(path: str, body: bytes, re
 
 
 COUNTLESS = "{" * 20_001
+
+
+def test_what_any_body_may_say_is_read_of_one_that_is_taken_as_it_is_too() -> None:
+    assert bodies.Head.__struct_fields__[0] == "model"  # whose type is another there
+    assert set(bodies.Head.__struct_fields__) < set(bodies.Loose.__struct_fields__)
 
 
 @pytest.mark.parametrize("field", ["cache_salt", "extra_key", "lora_path"])
