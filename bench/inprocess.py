@@ -88,6 +88,9 @@ class Soon:
     def call_soon(self, call: Callable[[], object]) -> None:
         self._due.append(call)
 
+    def time(self) -> float:
+        return 0.0
+
     def call_later(self, _delay_s: float, call: Callable[[], object]) -> "Soon":
         return self  # what waits goes with the next copy
 
