@@ -4,6 +4,7 @@ In C because the peers are: a load that costs more than the proxy measures itsel
 """
 
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -57,9 +58,13 @@ class WrongAnswersError(Exception):
 
 
 class Programs:
-    """The two programs, compiled into a directory."""
+    """The two programs, compiled into a directory.
 
-    def __init__(self, directory: Path) -> None:
+    `awake`: they never sleep, so that nobody has to wake them.  Waking a process is dear in a virtual machine,
+    who writes to it pays, and one that is faster finds the others at work more often.
+    """
+
+    def __init__(self, directory: Path, *, awake: bool = False) -> None:
         compiler = shutil.which("cc")
         if compiler is None:
             raise SystemExit("the benchmarks need a C compiler (Debian: apt-get install gcc libc6-dev)")
@@ -67,11 +72,12 @@ class Programs:
             command = [compiler, "-O2", "-o", str(directory / name), str(SOURCES / f"{name}.c")]
             subprocess.run(command, check=True)
         self._directory = directory
+        self._env = {**os.environ, "AWAKE": "1"} if awake else None
 
     def engine(self, ports: list[int], gap_ms: float) -> "subprocess.Popen[bytes]":
         """An engine that listens on all `ports` and streams an event every `gap_ms`."""
         argv = [str(self._directory / "engine"), str(int(gap_ms * 1000)), *map(str, ports)]
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, env=self._env)
         assert process.stdout is not None
         process.stdout.readline()
         return process
@@ -79,7 +85,8 @@ class Programs:
     def begin(self, port: int, load: Load) -> "subprocess.Popen[bytes]":
         """A client that runs; its figures come with `result`."""
         given = [f"{name}={getattr(load, name)}" for name in load.__dataclass_fields__]
-        return subprocess.Popen([str(self._directory / "client"), str(port), *given], stdout=subprocess.PIPE)
+        argv = [str(self._directory / "client"), str(port), *given]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, env=self._env)
 
     def result(self, running: "subprocess.Popen[bytes]", *, strict: bool = True) -> Answered:
         """Wait for a client.  WrongAnswersError when something was wrong and `strict`."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import figures, procfs
 from bench.load import Load
-from bench.proxies import Shadowlane, peers
+from bench.proxies import Proxy, Shadowlane, peers
 from bench.stage import LOAD_CORE, Running, Stage, staged
 
 GAP_MS = 10.0
@@ -128,28 +128,48 @@ def main() -> None:
         "--also", action="append", default=[], metavar="NAME=DIRECTORY", help="a row for another checkout"
     )
     given = parser.parse_args()
+    cores = os.sched_getaffinity(0)
+    found, plain, missing = _beside_peers(given)
+    os.sched_setaffinity(0, cores)
+    mirrored, handed = _copying(given)
+    print(costs(found, plain), bounds(found, mirrored), *missing, *handed, sep="\n")
+
+
+def _wanted(given: argparse.Namespace, proxies: Sequence[Proxy]) -> list[Proxy]:
+    names = given.only.split(",") if given.only else [proxy.name for proxy in proxies]
+    return [proxy for proxy in proxies if proxy.name in names]
+
+
+def _beside_peers(given: argparse.Namespace) -> tuple[Found, list[str], list[str]]:
+    """What each proxy costs, their names, and a line about each that was not found."""
+    found_peers, missing = peers()
+    ours = [Shadowlane(), Shadowlane("least_load", policy="least_load")]
+    for name, _, tree in (one.partition("=") for one in given.also):
+        ours.append(Shadowlane(name, tree=Path(tree).resolve()))
+    wanted = _wanted(given, [*found_peers, *(one.proxy() for one in ours)])
+    with staged(awake=True) as stage:
+        ports = stage.engines(2, GAP_MS)
+        running = [stage.start(proxy, ports) for proxy in wanted]
+        os.sched_setaffinity(0, {LOAD_CORE})
+        return measured(stage, running, TESTS, given.rounds), [one.name for one in wanted], missing
+
+
+def _copying(given: argparse.Namespace) -> tuple[Found, list[str]]:
+    """What a gateway's worker costs with and without copying, and a line about what was copied.
+
+    The shadow process may share the load's core: a load that never sleeps would leave it too little.
+    """
     with staged() as stage:
         ports = stage.engines(4, GAP_MS)
-        found_peers, missing = peers()
-        ours = [Shadowlane(), Shadowlane("least_load", policy="least_load")]
-        ours += [Shadowlane("mirrored", arms=ports[2:])]
-        for name, _, tree in (one.partition("=") for one in given.also):
-            ours.append(Shadowlane(name, tree=Path(tree).resolve()))
-        every = [*found_peers, *(one.proxy() for one in ours)]
-        names = given.only.split(",") if given.only else [proxy.name for proxy in every]
-        running = {proxy.name: stage.start(proxy, ports[:2]) for proxy in every if proxy.name in names}
+        wanted = _wanted(given, [Shadowlane().proxy(), Shadowlane("mirrored", arms=ports[2:]).proxy()])
+        if len(wanted) < 2:
+            return {}, []
+        running = [stage.start(proxy, ports[:2]) for proxy in wanted]
         os.sched_setaffinity(0, {LOAD_CORE})
-        copying = [one for name in ("shadowlane", "mirrored") if (one := running.get(name))]
-        plain = [one for one in running.values() if one.name != "mirrored"]
-        found = measured(stage, plain, TESTS, given.rounds)
-        mirrored: Found = {}
-        if len(copying) == 2:
-            for one in copying:
-                one.part_company()
-            mirrored = measured(stage, copying, MIRROR_TESTS, given.rounds, worker)
-        print(costs(found, [one.name for one in plain]), bounds(found, mirrored), *missing, sep="\n")
-        if mirrored:
-            print(handed_over(running["mirrored"]))
+        for one in running:
+            one.part_company()
+        found = measured(stage, running, MIRROR_TESTS, given.rounds, worker)
+        return found, [handed_over(running[1])]
 
 
 if __name__ == "__main__":

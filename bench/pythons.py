@@ -65,7 +65,7 @@ def main() -> None:
     interpreters = [environment(python, given.environments) for python in given.pythons]
     gateways = [Shadowlane(version(str(own)), python=str(own)).proxy() for own in interpreters]
     nginx = [peer for peer in peers()[0] if peer.name == "nginx"]
-    with staged() as stage:
+    with staged(awake=True) as stage:
         ports = stage.engines(2)
         running = [stage.start(proxy, ports) for proxy in [*nginx, *gateways]]
         os.sched_setaffinity(0, {LOAD_CORE})

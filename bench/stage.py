@@ -60,9 +60,10 @@ class Running:
 class Stage:
     """Engines, and what stands in front of them.  Use `staged`."""
 
-    def __init__(self, undo: ExitStack, directory: Path) -> None:
+    def __init__(self, undo: ExitStack, directory: Path, *, awake: bool = False) -> None:
         self._undo = undo
         self._directory = directory
+        self._awake = awake
 
     @property
     def directory(self) -> Path:
@@ -72,7 +73,7 @@ class Stage:
     @cached_property
     def programs(self) -> Programs:
         """The engine and the client, compiled when first used."""
-        return Programs(self._directory)
+        return Programs(self._directory, awake=self._awake)
 
     def engines(self, count: int, gap_ms: float = 10.0) -> list[int]:
         """Start one engine that listens on `count` ports."""
@@ -125,12 +126,12 @@ class Stage:
 
 
 @contextmanager
-def staged() -> Iterator[Stage]:
-    """A stage.  Everything on it has ended when this ends."""
+def staged(*, awake: bool = False) -> Iterator[Stage]:
+    """A stage.  Everything on it has ended when this ends.  `awake`: load and engine never sleep."""
     end_in_order()
     with ExitStack() as undo:
         directory = undo.enter_context(tempfile.TemporaryDirectory(prefix="sl-bench"))
-        yield Stage(undo, Path(directory))
+        yield Stage(undo, Path(directory), awake=awake)
 
 
 def end_in_order() -> None:

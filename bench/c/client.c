@@ -247,7 +247,7 @@ int main(int argc, char **argv) {
         struct timespec wait = {0, 100000000};
         if (rate > 0 && more && idle && due_ns - now_ns() < 100000000) wait.tv_nsec = due_ns > now_ns() ? due_ns - now_ns() : 0;
         struct epoll_event found[256];
-        int n = epoll_pwait2(ep, found, 256, &wait, NULL);
+        int n = wait_for(ep, found, 256, &wait);
         for (int i = 0; i < n; i++) {
             conn *c = found[i].data.ptr;
             if (found[i].events & EPOLLOUT) write_on(c);

@@ -160,7 +160,7 @@ int main(int argc, char **argv) {
             long long left = queue.next->due_ns - now_ns();
             if (left > 0) wait = (struct timespec){left / 1000000000, left % 1000000000};
         }
-        int n = epoll_pwait2(ep, events, 256, limit, NULL);
+        int n = wait_for(ep, events, 256, limit);
         for (int i = 0; i < n; i++) {
             conn *c = events[i].data.ptr;
             if (!c->listening) {
