@@ -60,8 +60,8 @@ class WrongAnswersError(Exception):
 class Programs:
     """The two programs, compiled into a directory.
 
-    `awake`: they never sleep, so that nobody has to wake them.  Waking a process is dear in a virtual machine,
-    who writes to it pays, and one that is faster finds the others at work more often.
+    `awake`: they never sleep, so that nobody has to wake them.  Waking a process is dear in a virtual
+    machine, who writes to it pays, and one that is faster finds the others at work more often.
     """
 
     def __init__(self, directory: Path, *, awake: bool = False) -> None:
