@@ -15,7 +15,8 @@ _FEWEST_TIMERS = 200  # ten seconds of them
 _HELD_BACK = 0.05  # of the readings
 _FEWEST_READINGS = 10
 _LOST = 0.001  # of the copies that were sent: as many missing answers hardly move a mean, or a p99
-_LOST_FOR = ("unanswered", "pair_too_large", "unpackable")  # which hang on what an arm answered, or did not
+# What hangs on an arm's answer.  "unanswered" is of logs that did not yet say whose answer never came.
+_LOST_FOR = ("unanswered", "pair_too_large", "unpackable")
 
 # Reasons for which a GPU slows down that are no part of an arm's configuration.  A cap on power is one.
 _FAULTS = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "power_brake", "reliability"})

@@ -25,8 +25,8 @@ MEND: Final = {
     ),
     "errors": "look at the faults of the arm that fails (its figures have them by kind), and mend that first",
     "missing": (
-        "of unanswered copies: raise the arms' timeout_s above what their slowest answers take, or see why"
-        " they do not end; of pairs that are too large: bound what is generated (max_tokens), and begin anew"
+        "bound what is generated (max_tokens), so that the answers of a pair are not too large to be told,"
+        " and begin anew"
     ),
     "gpu_clocks": "cool the GPUs, or set one clock for all arms that they can keep (nvidia-smi -lgc)",
     "harness": "give the shadow process a core of its own, or lower sample.rate or max_inflight",

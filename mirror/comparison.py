@@ -251,11 +251,10 @@ class Comparison:
             mark = WARM_UP
         head = copy_head(copy, at_ns, phase, mark=mark, block=block, duplicate=duplicate, asked=form)
         keys = [(p.arm.spec.side, p.twin) for p in prepared]
-        if block is not None:
-            keys.append((block.second.arm, block.second.twin))
+        later = None if block is None else (block.second.arm, block.second.twin)
         # Production answers none of these.
         alone = duplicate > 0 or self.experiment.replay is not None or copy.golden is not None
-        if not joiner.open(id, head, keys, size, at_ns, alone=alone):
+        if not joiner.open(id, head, keys, size, at_ns, alone=alone, later=later):
             return
         if block is not None:
             block.hold(at_ns, id, copy, duplicate)

@@ -1,16 +1,19 @@
 """Which answers belong together, and the books: every copy ends paired or dropped for a reason."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-UNANSWERED = "unanswered"
+UNANSWERED = "unanswered"  # how an answer ended that never did
+UNSENT = "unsent"
 STOPPED = "stopped"
 DUPLICATE = "duplicate"
 PAIR_TOO_LARGE = "pair_too_large"
 UNPACKABLE = "unpackable"
 UNFIT_PAIRS = frozenset({PAIR_TOO_LARGE, UNPACKABLE})  # dropped for what they are: another try ends likewise
+
+Key = tuple[str, int]  # an arm and which of its answers: its twin
 
 READ_BYTES = 64  # what keeping one read costs beside its bytes
 
@@ -20,10 +23,29 @@ def answer_bytes(answer: Mapping[str, Any]) -> int:
     return sum(len(body) + READ_BYTES for _, body in answer["reads"])
 
 
+def no_answer(key: Key, order: int, sent_ns: int, end_ns: int, ending: str) -> dict[str, Any]:
+    """What stands for the answer of an arm that gave none until `end_ns`: it has failed, as `ending` says."""
+    arm, twin = key
+    return {
+        "arm": arm,
+        "twin": twin,
+        "order": order,
+        "sent_ns": sent_ns,
+        "head_ns": None,
+        "status": None,
+        "content_type": "",
+        "reads": [],
+        "end_ns": end_ns,
+        "ending": ending,
+        "rewrites": [],
+    }
+
+
 @dataclass(slots=True)
 class _Open:
     head: dict[str, Any]
-    waits_for: set[tuple[str, int]]
+    waits_for: dict[Key, int]  # with each one's place in the order of dispatch
+    asked_ns: dict[Key, int]
     deadline_ns: int
     request_bytes: int
     alone: bool  # production has no answer to this copy
@@ -38,8 +60,9 @@ class Joiner:
 
     `deliver(pair)` takes a finished pair and returns None, or the reason why it had to drop it.  Once all
     arms have answered, a pair waits `patience_ns` more for production's own answer and goes without it
-    then.  Arms are expected to end every answer themselves; `deadline_ns` after its dispatch a copy with an
-    answer still missing is dropped.
+    then.  Arms are expected to end every answer themselves, their timeouts included.  `deadline_ns` after
+    its dispatch whatever arm was asked and has not answered has failed, and its copy is a pair: it must not
+    gain by its silence.  What an arm was never asked is no fault of it: such a copy is dropped.
     """
 
     def __init__(
@@ -66,13 +89,14 @@ class Joiner:
         self,
         id: str,
         head: Mapping[str, Any],
-        arms: Collection[tuple[str, int]],
+        arms: Sequence[Key],
         request_bytes: int,
         now_ns: int,
         *,
         alone: bool = False,
+        later: Key | None = None,
     ) -> bool:
-        """Admit a copy that will be sent to `arms`, pairs of arm and twin.
+        """Admit a copy that is sent to `arms` now, in this order, and to the arm `later` once its turn comes.
 
         `head` are the pair's fields known at dispatch; `alone`: production's answer is not waited for.
         False: a copy of that id is still open, and this one is dropped.
@@ -83,7 +107,8 @@ class Joiner:
         self._admitted += 1
         self._open[id] = _Open(
             {"experiment": self._experiment, "id": id, **head},
-            set(arms),
+            {key: order for order, key in enumerate((*arms, later) if later else arms)},
+            dict.fromkeys(arms, now_ns),
             now_ns + self._deadline_ns,
             request_bytes,
             alone,
@@ -97,6 +122,11 @@ class Joiner:
         """Add what is known later to a copy's fields, if it is open."""
         if (copy := self._open.get(id)) is not None:
             copy.head.update(fields)
+
+    def asked(self, id: str, key: Key, now_ns: int) -> None:
+        """An open copy was sent to the arm whose turn was to come."""
+        if (copy := self._open.get(id)) is not None and key in copy.waits_for:
+            copy.asked_ns[key] = now_ns
 
     def lose(self, id: str, reason: str) -> None:
         """Give up a copy that still waits for an arm, if it is open."""
@@ -117,7 +147,7 @@ class Joiner:
         if copy is None or key not in copy.waits_for:
             self.strays += 1
             return
-        copy.waits_for.remove(key)
+        del copy.waits_for[key]
         copy.answers.append(answer)
         self._hold(copy, answer_bytes(answer))
         if copy.waits_for:
@@ -147,7 +177,7 @@ class Joiner:
                 if copy.give_up_ns <= now_ns:
                     self._pair(id, copy)
             elif copy.deadline_ns <= now_ns:
-                self._lose(id, copy, UNANSWERED)
+                self._fail_silent(id, copy, now_ns)
 
     def abandon(self, reason: str) -> None:
         """Drop every copy that waits for an arm."""
@@ -181,6 +211,15 @@ class Joiner:
             "dropped": dict(self._dropped),
             "open": len(self._open),
         }
+
+    def _fail_silent(self, id: str, copy: _Open, now_ns: int) -> None:
+        """Nobody will answer any more: those who were asked have failed."""
+        if copy.waits_for.keys() - copy.asked_ns.keys():
+            self._lose(id, copy, UNSENT)
+            return
+        for key, order in list(copy.waits_for.items()):
+            answer = no_answer(key, order, copy.asked_ns[key], now_ns, UNANSWERED)
+            self.answered(id, answer, now_ns)
 
     def _pair(self, id: str, copy: _Open) -> None:
         self._leave(id, copy)

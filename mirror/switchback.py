@@ -9,7 +9,7 @@ from typing import Any
 from mirror.admit import Phase
 from mirror.arms import Arm
 from mirror.pace import Pace
-from mirror.pair import Joiner
+from mirror.pair import Joiner, no_answer
 from mirror.rewrite import Body
 from mirror.slots import Block, Held, block_of
 from mirror.spec import CONTROL
@@ -214,14 +214,17 @@ class Switchback:
         joiner, slot, copy = self._joiner, block.second, held.copy
         if not joiner.is_open(held.id):
             return  # it was dropped meanwhile, and is in the books
+        now_ns, key = monotonic_ns(), (slot.arm, slot.twin)
+        joiner.note(held.id, {"shifts": {slot.arm: block.shift_ns}})
         if slot.arm in self._missing():
-            joiner.lose(held.id, ARM_NOT_READY)
+            # It stood when its slot began, and went: what it is due now it fails, as it would have.
+            joiner.answered(held.id, no_answer(key, 1, now_ns, now_ns, ARM_NOT_READY), now_ns)
             return
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         arm = self._arms[slot.arm]
         body = Body(copy.path, copy.body, encoded=encoded)
         prepared = arm.prepare(copy, body, slot.twin, held.duplicate, slot=block.again_ns)
-        joiner.note(held.id, {"shifts": {slot.arm: block.shift_ns}})
+        joiner.asked(held.id, key, now_ns)
 
         def done(answer: dict[str, Any]) -> None:
             joiner.answered(held.id, answer, monotonic_ns())

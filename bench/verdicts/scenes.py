@@ -12,6 +12,8 @@ Floats = NDArray[np.float64]
 SPREAD = 0.28  # of the log ratio of one pair
 _CONTENT = 0.6  # of log latencies between requests, which both arms of a pair have in common
 _FAILING = 0.05
+_PRESSURE_DROPS = 0.1  # of the copies, by the lane
+_SLOWED = 0.3  # of log latencies, by what presses on the lane, in all arms
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class Scene:
 
     `rho`: of an arm's noise with its own before, AR(1).  `heavy`: Student's t with three degrees of freedom.
     `drift`: latency rises to twice what it was, its noise with it, and what differs goes from nothing to
-    twice the effect.  `missing`: a candidate fails its slowest twentieth.
+    twice the effect.  `missing`: a candidate fails its slowest twentieth.  `silent`: it never answers it,
+    and a lane under pressure drops a tenth of the copies, those of the slowest moments, for all arms alike.
     """
 
     name: str
@@ -28,6 +31,12 @@ class Scene:
     heavy: bool = False
     drift: bool = False
     missing: bool = False
+    silent: bool = False
+
+    @property
+    def loses_slowest(self) -> bool:
+        """Whether a candidate looks faster to whoever leaves out what did not come."""
+        return self.missing or self.silent
 
 
 SCENES = (
@@ -37,7 +46,11 @@ SCENES = (
     Scene("heavy tails", heavy=True),
     Scene("drift", drift=True),
     Scene("missing", missing=True),
+    Scene("silent", silent=True),
 )
+
+
+_PRESSED = Scene("pressure", rho=0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +83,14 @@ def draw(scene: Scene, pairs: int, seed: int, effect: float = 0.0, candidates: i
     control, twin = (np.exp(content + rise + row) for row in noise[:2])
     apart = np.exp(other + rise + noise[2])
     answered = np.exp(content + rise + noise[3:] + effects)
-    if scene.missing:
+    if scene.silent:
+        pressure = _noise(_PRESSED, 1, pairs, rng)[0]
+        taken = pressure <= np.quantile(pressure, 1.0 - _PRESSURE_DROPS)
+        control, twin, apart, answered = (
+            (row * np.exp(_SLOWED * pressure))[..., taken] for row in (control, twin, apart, answered)
+        )
+        effects = effects[taken]
+    if scene.loses_slowest:
         slow = np.quantile(answered, 1.0 - _FAILING, axis=1, keepdims=True)
         answered = np.where(answered > slow, inf, answered)
     return Run(control, twin, apart, answered, effects)

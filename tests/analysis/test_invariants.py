@@ -28,7 +28,7 @@ RUNS = 120
 PAIRS = 2_500
 FRESH = range(7_000, 7_000 + RUNS)
 NAMED = {scene.name: scene for scene in SCENES}
-ANSWERED = [scene for scene in SCENES if not scene.missing]
+ANSWERED = [scene for scene in SCENES if not scene.loses_slowest]
 
 
 @cache
@@ -124,7 +124,7 @@ def test_i23_even_a_hundredth_that_is_given_up_gains_nothing_at_the_tail(reason:
     assert same["percentiles"]["e2e"]["p99"]["refused"] == "withheld, as the verdict is"
 
 
-@pytest.mark.parametrize("how", ["fails", "is cut", "is given up"])
+@pytest.mark.parametrize("how", ["fails", "is cut", "never answers", "is given up"])
 def test_i23_a_candidate_that_drops_its_slowest_twentieth_gains_nothing(how: str) -> None:
     taken = records(1_500)
     bound = float(np.quantile([slowest(record) for record in taken if record.phase == "live"], 0.95))
@@ -136,10 +136,13 @@ def test_i23_a_candidate_that_drops_its_slowest_twentieth_gains_nothing(how: str
             return altered(record, "same", fault="status 500", ttft_ms=None, itl_ms=None, tpot_ms=None)
         if how == "is cut":
             return altered(record, "same", fault="truncated")
+        if how == "never answers":
+            nothing = dict.fromkeys(("ttft_ms", "itl_ms", "tpot_ms", "e2e_ms", "status"))
+            return altered(record, "same", fault="unanswered", **nothing)
         return replace(record, answers=tuple(a for a in record.answers if a.arm != "same"))
 
     trial = trial_of([dropped(record) for record in taken])
-    if how == "is given up":  # by the shadow, which books it so
+    if how == "is given up":  # by a shadow that did not say whose fault it was
         trial.books(1_500, 1_425, {"unanswered": 75})
         assert check(trial.ranking(), "missing") is False
     same = named(trial.ranking(), "same")
@@ -148,8 +151,11 @@ def test_i23_a_candidate_that_drops_its_slowest_twentieth_gains_nothing(how: str
         assert same["rates"]["errors"]["label"] == "MORE" and same["rank"] == 3
 
 
-def test_i23_in_simulation_it_is_never_called_faster_and_the_usual_practice_always_calls_it_so() -> None:
-    runs = [draw(NAMED["missing"], 500 + PAIRS, seed) for seed in FRESH[:40]]
+@pytest.mark.parametrize("scene", ["missing", "silent"])
+def test_i23_in_simulation_it_is_never_called_faster_and_the_usual_practice_always_calls_it_so(
+    scene: str,
+) -> None:
+    runs = [draw(NAMED[scene], 500 + PAIRS, seed) for seed in FRESH[:40]]
     assert not any(looks(run)[0].says("FASTER") for run in runs)
     for name in ("unpaired t-test, peeked at", "sequential GLR, as TensorZero"):
         said = [PRACTICES[name](run.apart, run.candidates[0][np.isfinite(run.candidates[0])]) for run in runs]

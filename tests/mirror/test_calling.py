@@ -22,6 +22,12 @@ def dropped(stage: Stage) -> int:
     return int(books["dropped"].get("arm_not_ready", 0))
 
 
+def failed(stage: Stage) -> int:
+    """How many copies the candidate is said to have failed because it was gone."""
+    answers = [answer for pair in stage.analysis.of("pair") for answer in pair["answers"]]
+    return sum(a["arm"] == "c1" and a["ending"] == "arm_not_ready" and a["status"] is None for a in answers)
+
+
 async def comes(holds: Callable[[], bool]) -> None:
     """Wait for something that must come about, a few slots later maybe."""
     async with asyncio.timeout(60):
@@ -35,9 +41,9 @@ async def feed(lane: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.1)
 
 
-@pytest.mark.parametrize("slot", ["first", "second"])
-def test_while_the_arm_that_stands_is_not_ready_its_copies_are_dropped_and_not_sent_to_a_dead_engine(
-    tmp_path: Path, slot: str
+@pytest.mark.parametrize(("slot", "lost"), [("first", dropped), ("second", failed)])
+def test_copies_for_an_arm_that_went_away_are_not_sent_to_it_and_a_candidate_has_failed_what_it_was_due(
+    tmp_path: Path, slot: str, lost: Callable[[Stage], int]
 ) -> None:
     called: list[str | None] = []
     readiness = Readiness()
@@ -58,9 +64,9 @@ def test_while_the_arm_that_stands_is_not_ready_its_copies_are_dropped_and_not_s
                     readiness.told(ready(*arms))
                     await comes(lambda: bool(dead.requests))
                     readiness.told(ready(*(arm for arm in arms if arm is not gone)))
-                    await comes(lambda: dropped(stage) > 1)  # what was sent before has come
+                    await comes(lambda: lost(stage) > 1)  # what was sent before has come
                     seen = len(dead.requests)
-                    await comes(lambda: dropped(stage) > 4)
+                    await comes(lambda: lost(stage) > 4)
                     assert len(dead.requests) == seen
                     readiness.told(ready(*arms))
                     await comes(lambda: bool(stage.analysis.of("pair")) and "c1" in called)

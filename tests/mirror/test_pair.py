@@ -129,10 +129,64 @@ def test_a_pair_goes_without_production_after_its_patience_and_not_before() -> N
     assert joiner.books() == {"experiment": "e", "admitted": 1, "paired": 1, "dropped": {}, "open": 0}
 
 
-def test_a_copy_whose_arm_never_reports_is_dropped_as_unanswered() -> None:
-    joiner = Joiner("e", lambda pair: None, patience_ns=10, deadline_ns=100)
-    joiner.open("a", {}, [("control", 0), ("fp8", 0)], 1, 0)
-    joiner.answered("a", answer("control", 0), 50)
+Pairs = list[dict[str, Any]]
+
+
+def silent(waits_for: set[tuple[str, int]], later: tuple[str, int] | None = None) -> tuple[Joiner, Pairs]:
+    """A joiner in which of both arms these never answered, until the copy's time was over."""
+    pairs: Pairs = []
+    joiner = Joiner("e", lambda pair: pairs.append(pair), patience_ns=10, deadline_ns=100)
+    arms = [key for key in (("fp8", 0), ("control", 0)) if key != later]
+    joiner.open("a", {"at_ns": 7}, arms, 9, 7, later=later)
+    for order, key in enumerate(arms):
+        if key not in waits_for:
+            joiner.answered("a", answer(*key, order), 50)
     joiner.served("a", answer("production", 0))
+    joiner.expire(106)
+    assert pairs == [] or not waits_for
+    joiner.expire(107)
+    return joiner, pairs
+
+
+def test_an_arm_that_never_answers_has_failed_and_its_copy_is_a_pair() -> None:
+    joiner, pairs = silent({("fp8", 0)})
+    (pair,) = pairs
+    first, second = pair["answers"]
+    assert (first["arm"], first["ending"], first["status"]) == ("fp8", "unanswered", None)
+    assert (first["sent_ns"], first["end_ns"], first["reads"]) == (7, 107, [])
+    assert (second["arm"], second["ending"]) == ("control", "complete")
+    assert joiner.books()["dropped"] == {} and joiner.held_bytes == joiner.inflight == 0
+    joiner.answered("a", answer("fp8", 0), 200)
+    assert joiner.strays == 1 and len(pairs) == 1
+
+
+def test_a_control_that_never_answers_has_failed_alike() -> None:
+    _, pairs = silent({("control", 0)})
+    assert {each["arm"]: each["ending"] for each in pairs[0]["answers"]} == {
+        "fp8": "complete",
+        "control": "unanswered",
+    }
+
+
+def test_where_nobody_answers_both_have_failed_which_says_nothing_of_either() -> None:
+    _, pairs = silent({("control", 0), ("fp8", 0)})
+    assert {each["ending"] for each in pairs[0]["answers"]} == {"unanswered"}
+
+
+def test_what_an_arm_was_never_asked_is_no_fault_of_it_and_the_copy_is_dropped() -> None:
+    joiner, pairs = silent({("fp8", 0)}, later=("fp8", 0))
+    assert pairs == [] and joiner.books()["dropped"] == {"unsent": 1}
+
+
+def test_what_an_arm_was_asked_in_its_turn_and_never_answered_is_a_fault_of_it() -> None:
+    pairs: Pairs = []
+    joiner = Joiner("e", lambda pair: pairs.append(pair), patience_ns=10, deadline_ns=100)
+    joiner.open("a", {}, [("control", 0)], 1, 0, alone=True, later=("fp8", 0))
+    joiner.answered("a", answer("control", 0), 50)
+    joiner.asked("a", ("fp8", 0), 60)
     joiner.expire(100)
-    assert joiner.books()["dropped"] == {"unanswered": 1}
+    assert [(a["arm"], a["ending"], a["order"]) for a in pairs[0]["answers"]] == [
+        ("control", "complete", 0),
+        ("fp8", "unanswered", 1),
+    ]
+    assert pairs[0]["answers"][1]["sent_ns"] == 60
