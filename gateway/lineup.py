@@ -121,6 +121,8 @@ class Lineup:
         for fleet, decoder, shadow in zip(renewed, decoders, shadows, strict=True):
             fleet.split = self._roles(fleet, decoder)
             fleet.shadow = shadow
+            if shadow is not None:
+                shadow.watch(self._indexes[fleet.spec.model])
         for model in self._fleets.keys() - {spec.model for spec in fleets}:
             fleet = self._fleets.pop(model)
             for engine in fleet.engines:

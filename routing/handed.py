@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from routing.policy import Policy
+from routing.policy import InFlight, Policy, watch
 from routing.types import Choice, EngineLoad, Prompt
 
 
@@ -13,6 +13,9 @@ class Handed:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.idle_are_alike = bool(getattr(policy, "idle_are_alike", False))
+
+    def watch(self, flying: InFlight) -> None:
+        watch(self._policy, flying)
 
     def choose(
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random

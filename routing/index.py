@@ -134,6 +134,14 @@ class PrefixIndex:
         runs = self._engines.get(engine)
         return 0 if runs is None else runs.used_bytes
 
+    def in_use(self, engine: int, chain: Sequence[int], ends: Sequence[int]) -> int:
+        """Bytes of the longest beginning of `chain` that requests in flight there have, too."""
+        runs = self._engines.get(engine)
+        if runs is None or not chain:
+            return 0
+        links = runs.in_use(chain)
+        return ends[links - 1] if links else 0
+
     def held_bytes(self, engine: int) -> int:
         """How much of the engine's capacity is taken."""
         runs = self._engines.get(engine)

@@ -51,6 +51,23 @@ class Explains(Protocol):
         ...
 
 
+class InFlight(Protocol):
+    """The prompts that this worker sent and whose requests have not ended, in whatever order they end."""
+
+    def in_use(self, engine: int, chain: Sequence[int], ends: Sequence[int]) -> int:
+        """Bytes of the longest beginning of `chain` that one of those at `engine` has, too. `EngineLoad` has
+        the bytes of all of them, over all workers, in `context_bytes`."""
+        ...
+
+
+class Watches(Protocol):
+    """A policy whose choice rests on which prompts are in flight may have this beside `choose`."""
+
+    def watch(self, flying: InFlight) -> None:
+        """Look here from now on. Said before it is first asked, to this policy and to no other kind."""
+        ...
+
+
 class Policy(Protocol):
     """May say `idle_are_alike = True`: among engines without load that hold nothing of the prompt it makes no
     difference, so that one of them, drawn by lot, may stand for all."""
@@ -64,6 +81,13 @@ class Policy(Protocol):
         in it holds none. Must not wait, read a clock, or keep `engines` or `cached` after returning.
         """
         ...
+
+
+def watch(policy: Policy, flying: InFlight) -> None:
+    """Tell the policy where to look for what is in flight, if it asks for that."""
+    told = getattr(policy, "watch", None)
+    if told is not None:
+        told(flying)
 
 
 def chosen(

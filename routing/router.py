@@ -5,7 +5,7 @@ from random import Random
 from typing import Final
 
 from routing.index import PrefixIndex
-from routing.policy import NO_LIMIT_BYTES, Lasting, Policy, Residency
+from routing.policy import NO_LIMIT_BYTES, Lasting, Policy, Residency, watch
 from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
 
@@ -30,6 +30,7 @@ class Router:
         self._index = index
         self._rng = rng
         self._idle_are_alike = bool(getattr(policy, "idle_are_alike", False))
+        watch(policy, index)
 
     def choose(
         self,

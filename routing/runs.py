@@ -98,6 +98,22 @@ class Runs:
         """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
         self._release(self.entries.get(link) or self._own(self._roots.get(link)))
 
+    def in_use(self, chain: Sequence[int]) -> int:
+        """How many of the chain's first links requests in flight have, too."""
+        entries = self.entries
+        low, high = 1, len(chain)
+        while low < high:
+            middle = (low + high) // 2
+            run = entries.get(chain[middle])
+            if run is not None and run.users:
+                low = middle + 1
+            else:
+                high = middle
+        if low > 1:
+            return low
+        run = self._own(self._roots.get(chain[0]))
+        return 1 if run is not None and run.users else 0
+
     def answer(self, link: int, size: int) -> None:
         """So many bytes are the answer to what ends in `link`, or will be. Of several the last counts."""
         run = self.entries.get(link) or self._own(self._roots.get(link))

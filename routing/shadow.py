@@ -15,7 +15,7 @@ Two kinds of estimate (off-policy evaluation, as of a bandit's logged choices):
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from routing.policy import Policy
+from routing.policy import InFlight, Policy, watch
 from routing.types import Choice, EngineLoad, Prompt
 
 
@@ -58,6 +58,11 @@ class Shadow:
         self._rng = rng
         self.scores = {name: Score() for name in policies}
         self.failed = 0  # times one of them raised
+
+    def watch(self, flying: InFlight) -> None:
+        """Where those that ask look for what is in flight: what was sent, not what they would have sent."""
+        for policy in self._policies.values():
+            watch(policy, flying)
 
     def taken(self) -> Mapping[str, Score]:
         """The scores since the last time."""

@@ -6,12 +6,13 @@ which rule?  Then the program chooses, and its choice is what both go on from.  
 nothing to chance the two agree or they do not; where lots are drawn, the program's must be one of them.
 
 vllm-router asks engines for a prompt's tokens, and now and then chooses before it has them, by load alone:
-99 % is the bound.
+99 % is the bound. Dynamo's selection service says what it counts, too: `bench.routing.selection`.
 """
 
 import asyncio
 import json
 import logging
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ import aiohttp
 from aiohttp import web
 
 from bench.proxies import Argv, Proxy, peers
+from bench.routing import selection
 from bench.routing.plans import policy_of
 from bench.stage import Stage, free_ports, staged
 from routing.index import PrefixIndex
@@ -160,7 +162,11 @@ async def _case(stage: Stage, case: Case, proxy: Proxy) -> bool:
         running = await asyncio.to_thread(stage.start, proxy, ports, pinned=False)
         found = await compare(case, f"http://127.0.0.1:{running.port}", engines, seed=1)
         await asyncio.to_thread(stage.stop, running)
-    print(f"\n{case.program} --policy {case.policy}, beside {case.ours.partition(':')[0]}:")
+    return _said(f"{case.program} --policy {case.policy}, beside {case.ours.partition(':')[0]}", found)
+
+
+def _said(what: str, found: Counter[str]) -> bool:
+    print(f"\n{what}:")
     for words, number in sorted(found.items()):
         print(f"  {number:4} {words}")
     return sum(number for words, number in found.items() if "DIFFERENT" in words) <= REQUESTS / 100
@@ -174,6 +180,7 @@ def _with(argv: Argv, case: Case) -> Argv:
 
 def main() -> None:
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # they also try HTTP/2 and gRPC
+    python = os.environ.get("DYNAMO_PYTHON")
     found, missing = peers()
     proxies, good = {proxy.name: proxy for proxy in found}, True
     print(*(line for line in missing if "router" in line), sep="\n")
@@ -181,6 +188,11 @@ def main() -> None:
         for case in CASES:
             if case.program in proxies:
                 good &= asyncio.run(_case(stage, case, proxies[case.program]))
+    if python is None:
+        print("skipped: dynamo (DYNAMO_PYTHON names no interpreter; see bench/README.md)")
+    else:
+        counted, _ = asyncio.run(selection.compare(python, seed=1))
+        good &= _said("dynamo.select_service, beside dynamo_cost", counted)
     sys.exit(0 if good else 1)
 
 

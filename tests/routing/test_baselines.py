@@ -8,13 +8,17 @@ from random import Random
 
 import pytest
 
+from routing.index import PrefixIndex
 from routing.policies import (
     consistent_hash_bounded,
     dynamo_cost,
     gie_scorers,
+    least_load,
     power_of_two,
     sglang_cache_aware,
 )
+from routing.router import Router
+from routing.shadow import Shadow
 from routing.types import EngineLoad, Prompt
 
 KB = 1024
@@ -116,19 +120,49 @@ def test_dynamo_counts_what_waits_what_is_asked_and_what_decodes() -> None:
 
 
 def test_dynamo_counts_the_blocks_of_requests_in_flight_shared_ones_once() -> None:
-    policy = dynamo_cost.DynamoCost(dynamo_cost.Params())
+    policy, index, only = dynamo_cost.DynamoCost(dynamo_cost.Params()), PrefixIndex(), loads(0)
+    router = Router(policy, index, Random(1))
     shared = [prompt(1, 2, 3, n) for n in range(10, 20)]
-    only = loads(0)
-    for number, one in enumerate(shared):
-        only[0].inflight = number
-        policy.choose(one, only, {}, Random(1))
-    only[0].inflight = 10
+
+    def costs(one: Prompt) -> float:
+        only[0].context_bytes = index.used_bytes(0)
+        return policy.costs(one, only, {0: 4 * KB})[0]
+
+    for one in shared:
+        router.choose(one, only, 0.0)
+        only[0].inflight += 1
     whole = (3 + 10 + 1) * KB // 64  # three shared KB, one each of ten, one of the next
-    assert policy.costs(prompt(1, 2, 3, 99), only, {0: 4 * KB}) == {0: whole}
-    only[0].inflight = 4  # six have ended, those that came first
-    assert policy.costs(prompt(1, 2, 3, 99), only, {0: 4 * KB}) == {0: whole - 6 * KB // 64}
-    only[0].inflight = 0
-    assert policy.costs(prompt(1, 2, 3, 99), only, {0: 4 * KB}) == {0: 4 * KB // 64}
+    assert costs(prompt(1, 2, 3, 99)) == whole
+    for one in shared[4:]:  # the last that came end first
+        only[0].inflight -= 1
+        router.ended(0, one)
+    assert costs(prompt(1, 2, 3, 99)) == whole - 6 * KB // 64
+    assert costs(shared[0]) == whole - 7 * KB // 64  # that one is there
+    assert costs(shared[9]) == whole - 6 * KB // 64  # that one is not any more
+    for one in shared[:4]:
+        only[0].inflight -= 1
+        router.refused(0, one)
+    assert costs(prompt(1, 2, 3, 99)) == 4 * KB // 64
+
+
+def test_dynamo_counts_what_other_workers_have_in_flight() -> None:
+    policy = dynamo_cost.DynamoCost(dynamo_cost.Params())
+    assert policy.costs(prompt(1, 2), [EngineLoad(0, 1, 0, 0, 10 * KB)], {}) == {0: (2 + 10 + 2) * KB / 64}
+
+
+def test_a_policy_that_is_not_obeyed_counts_what_is_in_flight_and_not_what_it_would_have() -> None:
+    obeyed, index = least_load.build(least_load.Params()), PrefixIndex()
+    asked = dynamo_cost.DynamoCost(dynamo_cost.Params())
+    shadow = Shadow({"dynamo_cost": asked}, Random(1))
+    shadow.watch(index)
+    router, engines = Router(obeyed, index, Random(1)), loads(0, 1)
+    engines[1].context_bytes = 50 * KB
+    router.choose(prompt(1, 2), engines, 0.0, shadow=shadow)
+    engines[0].inflight, engines[0].context_bytes = 1, index.used_bytes(0)
+    assert shadow.scores["dynamo_cost"].agreed == 1
+    assert asked.costs(prompt(1, 3), engines, {}) == {0: 5 * KB / 64, 1: 54 * KB / 64}
+    router.ended(0, prompt(1, 2))
+    assert index.used_bytes(0) == 0
 
 
 def test_settings_that_make_no_sense_are_refused() -> None:

@@ -260,6 +260,13 @@ class Refused(RuleBasedStateMachine):
         used = {path[:n] for path in (*self.sent, *self.running) for n in range(1, len(path) + 1)}
         assert self.index.used_bytes(0) == 100 * len(used)
 
+    @rule(path=paths)
+    def ask_what_of_a_prompt_is_in_flight(self, path: Path) -> None:
+        used = {one[:n] for one in (*self.sent, *self.running) for n in range(1, len(one) + 1)}
+        longest = next((len(one) for one in beginnings(path) if one in used), 0)
+        assert self.index.in_use(0, *chained(path)) == 100 * longest
+        assert self.index.in_use(1, *chained(path)) == 0
+
     @invariant()
     def holds_what_was_answered_or_is_awaited(self) -> None:
         held = {path[:n] for path in (*self.sent, *self.answered) for n in range(1, len(path) + 1)}
