@@ -199,7 +199,7 @@ class _Fleet:
             curves.start_s, curves.prefill_s_per_token = _prefill(works, rest)
         curves.attention_s_per_token2 = square
         gaps = [
-            (one.batch, gap / factor)
+            (max(1.0, one.batch), gap / factor)  # itself at least
             for samples, (_, factor) in pairs
             for one in samples
             if (gap := self._gap_s(one)) is not None

@@ -150,6 +150,13 @@ def test_whatever_is_heard_the_figures_can_be_reckoned_with(heard: list[Sample])
         assert 0.0 <= getattr(found, name) < 1e9
 
 
+def test_a_batch_of_less_than_the_answer_itself_is_one() -> None:
+    """Divided by next to nothing, a second of difference would be a slope that no choice can reckon with."""
+    heard = [Sample(0.0, 0.0, 0.0, 0, 0, 0, 0.0)] * 6
+    heard += [Sample(0.0, 0.0, 1.0, 0, 0, 0, 0.0), Sample(0.0, 0.0, 1.0, 0, 0, 0, 4e-58)]
+    assert one(heard).itl_s_per_request < 1.0
+
+
 def test_too_few_samples_say_nothing_and_old_ones_are_forgotten() -> None:
     assert rates.learned([answers(ENOUGH - 1), [], answers(ENOUGH)])[:2] == [None, None]
     assert rates.learned([[], answers(ENOUGH - 1)]) == [None, None]
