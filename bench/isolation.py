@@ -201,6 +201,7 @@ def main() -> None:
         given.rounds = 10 if given.minutes == math.inf else 10_000
     only = None if given.only is None else given.only.split(",")
     with staged() as stage:
+        stage.keep_from_halting()
         engines = stage.engines(2, GAP_MS)
         targets = Targets(stage, GAP_MS)
         try:

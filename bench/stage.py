@@ -22,6 +22,13 @@ from bench.proxies import Proxy, admin_port
 
 _ASK = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}'
 LOAD_CORE, PROXY_CORE = 0, 1
+_SPIN = """
+import os
+os.sched_setaffinity(0, {{{core}}})
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+while True:
+    pass
+"""
 # Of a gateway's processes that serve nobody, where they are not to share the worker's.
 BESIDE_CORE = 2 if (os.cpu_count() or 1) > 2 else LOAD_CORE
 
@@ -82,6 +89,13 @@ class Stage:
         self._undo.callback(_end, process)
         procfs.pin([process.pid], LOAD_CORE)
         return ports
+
+    def keep_from_halting(self) -> None:
+        """Give both cores work that gives way to everything else (SCHED_IDLE): what it costs to wake a halted
+        core, and to share a core's parts with a busy neighbour, is then the same whatever else runs."""
+        for core in (LOAD_CORE, PROXY_CORE):
+            process = subprocess.Popen([sys.executable, "-c", _SPIN.format(core=core)])
+            self._undo.callback(_end, process)
 
     def start(self, proxy: Proxy, engines: Sequence[int], *, pinned: bool = True) -> Running:
         """Start a proxy and wait until it answers a request."""
