@@ -140,10 +140,15 @@ class Calibrating:
         return self.pairs >= pairs_to_see(self._tau(), asked)
 
     def _tau(self) -> float:
-        return max(autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
+        return max(map(autocorrelation_time, self._known()), default=1.0)
 
     def _longest_tau(self) -> float:
-        return max(longest_autocorrelation_time(_by_time(rows)) for rows in self._latencies.values())
+        known = self._known() or [np.empty(0)]
+        return max(map(longest_autocorrelation_time, known))
+
+    def _known(self) -> list[NDArray[np.float64]]:
+        """The contrasts of each latency that there are any of: one that answers do not have is not short."""
+        return [_by_time(rows) for rows in self._latencies.values() if rows]
 
     def finish(self) -> Calibration:
         """What the phase fixes, from what was seen so far."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from analysis.calibration import Calibration
 from analysis.columns import Columns, Floats
+from analysis.measure import LATENCIES
 from analysis.mending import mend
 from analysis.modes import units_of
 from analysis.stats.quantile import Latest
@@ -55,7 +56,8 @@ class Check:
         return f"{self.detail} ({self.name}; to mend it: {self.remedy or mend(self.name, mode)})"
 
 
-EVERY = ("ttft", "itl", "tpot", "e2e")
+EVERY = LATENCIES
+_PREFILL = ("ttft", "visible", "e2e")  # what a prompt that is found in the cache shortens
 
 
 class _Cached:
@@ -150,22 +152,20 @@ class Fairness:
         (a smaller cache, none, another block size) and part of what is compared: it is told, not withheld.
         """
         if self._cached.pairs < FEWEST:
-            return Check("cache_parity", None, "the engines do not report cached tokens", ("ttft", "e2e"))
+            return Check("cache_parity", None, "the engines do not report cached tokens", _PREFILL)
         spans = self._cached.spans
         ours, theirs = _Cached.shares(spans)
         detail = f"{self.candidate}: {theirs:.0%} of the prompt from cache, control {ours:.0%}"
         half = len(spans) // 2
         if half == 0:
-            return Check(
-                "cache_parity", None, f"{detail}; too few pairs to tell a filling cache", ("ttft", "e2e")
-            )
+            return Check("cache_parity", None, f"{detail}; too few pairs to tell a filling cache", _PREFILL)
         (ours_0, theirs_0), (ours_1, theirs_1) = _Cached.shares(spans[:half]), _Cached.shares(spans[half:])
         drift = (theirs_1 - ours_1) - (theirs_0 - ours_0)
         if abs(drift) > _CACHED_DRIFT_MARGIN:
             return Check(
-                "cache_parity", False, f"{detail}; the gap moved {drift:+.0%}: still filling", ("ttft", "e2e")
+                "cache_parity", False, f"{detail}; the gap moved {drift:+.0%}: still filling", _PREFILL
             )
-        return Check("cache_parity", True, detail, ("ttft", "e2e"))
+        return Check("cache_parity", True, detail, _PREFILL)
 
     def errors(self) -> Check:
         """The control answers what the candidate answers: against a control that fails, anything looks fast.

@@ -92,8 +92,16 @@ class Side:
         return self._numbers[name]
 
     def latency_ms(self, latency: Latency) -> Floats:
-        """One of the four, by its name."""
+        """One of the latencies, by its name."""
         return self._numbers[f"{latency}_ms"]
+
+    def missed(self, latency: Latency) -> Bools:
+        """Where an answer failed, or is of reasoning alone and never came to what is `visible`."""
+        if latency != "visible":
+            return self.failed
+        hidden = self.ok & ~np.isnan(self.latency_ms("ttft")) & np.isnan(self.latency_ms("visible"))
+        found: Bools = self.failed | hidden
+        return found
 
     def log_latency(self, latency: Latency) -> Floats:
         """Its logarithm; NaN where it is not positive, too."""

@@ -45,13 +45,17 @@ class Horizons:
         """Takes pairs; `windows` are the numbers of their windows."""
         ours, theirs = columns.side("control"), columns.side(self._candidate)
         counts = ours.present & theirs.present & ~ours.cancelled & ~theirs.cancelled
-        counts &= ~(ours.failed & theirs.failed)
         for latency, column in self._columns.items():
             room = HORIZONS[-1] - len(column.windows)
             if not room:
                 continue
-            mine, other = (np.where(side.failed, inf, side.latency_ms(latency)) for side in (ours, theirs))
-            taken = np.flatnonzero(counts & (mine > 0.0) & (other > 0.0))[:room]
+            missed = [side.missed(latency) for side in (ours, theirs)]
+            mine, other = (
+                np.where(amiss, inf, side.latency_ms(latency))
+                for side, amiss in zip((ours, theirs), missed, strict=True)
+            )
+            said = counts & ~(missed[0] & missed[1])
+            taken = np.flatnonzero(said & (mine > 0.0) & (other > 0.0))[:room]
             column.control.extend(mine[taken].tolist())
             column.candidate.extend(other[taken].tolist())
             column.windows.extend(windows[taken].tolist())

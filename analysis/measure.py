@@ -18,8 +18,8 @@ from analysis.timing import gaps_ms, timing
 from analysis.tokenizer import Count, counted
 from analysis.transcript import Choice, Content, Transcript
 
-Latency = Literal["ttft", "itl", "tpot", "e2e"]
-LATENCIES: tuple[Latency, ...] = ("ttft", "itl", "tpot", "e2e")
+Latency = Literal["ttft", "visible", "itl", "tpot", "e2e"]
+LATENCIES: tuple[Latency, ...] = ("ttft", "visible", "itl", "tpot", "e2e")
 
 # Finish reasons are the engine's own strings, and those are kept only where they are known words.
 _REASONS = (
@@ -32,6 +32,9 @@ _REASONS = (
 
 class AnswerMeasure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One arm's answer as numbers: latencies in ms, None where missing; `fault` None when it succeeded.
+
+    `visible_ms` is its first token that is no reasoning, `role_ms` its first event of any kind, `usage_ms`
+    its counts of tokens; all from when it was sent.
 
     A Struct, as `PairRecord` is, for a log of a million is read several times as fast as into dataclasses.
     The log has the fields' values in their order: a new field comes last, and has a default.
@@ -59,9 +62,12 @@ class AnswerMeasure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     arrival_tokens: float | None = None  # how many come at a time
     more_reasons: tuple[str | None, ...] = ()  # the finish reasons of the choices after the first
     strip: bytes = b""  # when its tokens came (analysis.strip)
+    visible_ms: float | None = None
+    role_ms: float | None = None
+    usage_ms: float | None = None
 
     def latency_ms(self, latency: Latency) -> float | None:
-        """One of the four, by its name."""
+        """One of them, by its name."""
         return _LATENCY_MS[latency](self)
 
 
@@ -70,7 +76,7 @@ _LATENCY_MS: Mapping[str, Callable[[AnswerMeasure], float | None]] = {
 }
 
 
-# All four, in the order of LATENCIES.
+# All of them, in the order of LATENCIES.
 latencies_ms: Callable[[AnswerMeasure], tuple[float | None, ...]] = attrgetter(
     *(f"{latency}_ms" for latency in LATENCIES)
 )
@@ -241,6 +247,9 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
         arrival_tokens=clock.arrival_tokens,
         more_reasons=tuple(reasons[1:]),
         strip=strip_of(gaps_ms(transcript)),
+        visible_ms=clock.visible_ms,
+        role_ms=clock.role_ms,
+        usage_ms=clock.usage_ms,
     )
 
 

@@ -29,7 +29,7 @@ def render_pair(record: PairRecord, texts: Said | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
-_HEAD = ["arm", "TTFT ms", "ITL ms", "TPOT ms", "E2E ms", "prompt", "cached", "tokens", "ended"]
+_HEAD = ["arm", "TTFT ms", "visible ms", "ITL ms", "TPOT ms", "E2E ms", "prompt", "cached", "tokens", "ended"]
 
 
 def _row(answer: AnswerMeasure) -> list[str]:
@@ -87,10 +87,22 @@ def _strips(answers: Sequence[AnswerMeasure]) -> Iterator[str]:
         yield "no timing strips: no answer came in more than one piece"
         return
     least, most = min(gaps), max(gaps)
-    yield f"gaps between tokens, {least:.2f} ms (▁) to {most:.2f} ms (█), each answer from left to right:"
+    yield (
+        f"gaps between tokens, {least:.2f} ms (▁) to {most:.2f} ms (█), each answer from left to right;"
+        " instants in ms from when it was sent:"
+    )
+    longest = max(len(answer.strip) for answer in answers)
     width = max(len(_name(answer)) for answer in answers)
     for answer in answers:
-        yield f"  {_name(answer):<{width}}  {drawn(answer.strip, least, most)}".rstrip()
+        strip = drawn(answer.strip, least, most)
+        told = _instants(answer)
+        yield f"  {_name(answer):<{width}}  {strip:<{longest if told else 0}}  {told}".rstrip()
+
+
+def _instants(answer: AnswerMeasure) -> str:
+    """What else came when: the answer's first event, what is no reasoning, and the counts of tokens."""
+    named = (("begun", answer.role_ms), ("visible", answer.visible_ms), ("usage", answer.usage_ms))
+    return ", ".join(f"{name} {at_ms:.1f}" for name, at_ms in named if at_ms is not None)
 
 
 def render_list(found: Sequence[Found], by: By) -> str:

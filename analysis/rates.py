@@ -111,8 +111,8 @@ class Rates:
 
 def _slow(side: Side, latency: Latency, bound_ms: float) -> tuple[Bools, Bools]:
     """Where it can be said whether an answer is slow, and where it is."""
-    values = side.latency_ms(latency)
-    return side.failed | ~np.isnan(values), side.failed | (values > bound_ms)
+    values, missed = side.latency_ms(latency), side.missed(latency)
+    return missed | ~np.isnan(values), missed | (values > bound_ms)
 
 
 def _label(found: Interval | None) -> RateLabel:

@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.cost.presets import Slo
 from analysis.cost.prices import Prices
+from analysis.hidden import told
 from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
@@ -20,7 +21,7 @@ from analysis.resources import OtherArmsError
 from analysis.spec import ExperimentSpec
 from analysis.store import LogReader
 
-METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
+METRICS = (("ttft", "TTFT"), ("visible", "VISIBLE"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 
 
 def report(
@@ -127,7 +128,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
 
 def _candidate_lines(candidate: Mapping[str, Any], width: int) -> list[str]:
     lines = []
-    for place, (key, name) in enumerate(METRICS):
+    for place, (key, name) in enumerate(told([candidate], METRICS)):
         said = candidate["verdicts"].get(key)
         if said is None:
             continue

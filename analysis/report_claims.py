@@ -4,11 +4,12 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
+from analysis.hidden import hides, told
 from analysis.report_lines import LATENCIES, change
 from analysis.report_table import table
 
 Json = Mapping[str, Any]
-_LATENCIES = (("ttft", "TTFT"), *LATENCIES)
+_LATENCIES = (("ttft", "TTFT"), ("visible", "visible text"), *LATENCIES)
 _WORDS = {"errors": "failed", "slo": "beyond an objective"}
 _LABELS = {"MORE": "more", "FEWER": "fewer", "NO_MORE": "no more", "UNDECIDED": "undecided"}
 _PERCENTILES = ("p50", "p95", "p99")
@@ -74,6 +75,8 @@ def claims(ranking: Json) -> str:
 def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:
     for candidate in ranking["candidates"]:
         for rate, said in (candidate.get("rates") or {}).items():
+            if rate == "slow_visible" and not hides(candidate):
+                continue
             latency = dict(_LATENCIES).get(rate.removeprefix("slow_"))
             slow = f"{latency} beyond {said['beyond_ms']:.0f} ms" if said["beyond_ms"] is not None else rate
             excess = "no interval yet"
@@ -95,7 +98,7 @@ def _golden(ranking: Json) -> Iterator[tuple[str, str, str, str, str]]:
 
 def _percentiles(ranking: Json) -> Iterator[tuple[str, str, int, list[str]]]:
     for candidate in ranking["candidates"]:
-        for key, latency in _LATENCIES:
+        for key, latency in told([candidate], _LATENCIES):
             said = (candidate.get("percentiles") or {}).get(key)
             if said is not None and said["horizon"] is not None:
                 yield candidate["name"], latency, said["horizon"], [_cell(said[p]) for p in _PERCENTILES]
@@ -112,7 +115,7 @@ def _differ(ranking: Json) -> str | None:
         return None
     found = [
         f"{latency} {' '.join(names)}"
-        for key, latency in _LATENCIES
+        for key, latency in told(ranking["candidates"], _LATENCIES)
         if (names := (ranking.get("discoveries") or {}).get(key))
     ]
     return ", ".join(found) or None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from analysis.hidden import hides
 from analysis.modes import AGAINST, LIVE
 
 Json = Mapping[str, Any]
@@ -27,6 +28,8 @@ def withheld_lines(ranking: Json) -> list[str]:
     found: dict[str, list[str]] = {}
     for candidate in ranking.get("candidates", ()):
         for latency, verdict in (candidate.get("verdicts") or {}).items():
+            if latency == "visible" and not hides(candidate):
+                continue
             if verdict and verdict.get("withheld"):
                 found.setdefault(str(verdict["withheld"]), []).append(
                     f"{candidate['name']} {latency.upper()}"

@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from analysis.hidden import told
 from analysis.modes import AGAINST, LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
@@ -13,7 +14,7 @@ from analysis.report_figures import bar, change, chart, has_series, reach
 from analysis.report_running import running
 from analysis.report_table import number, table
 
-METRICS = (("ttft", "TTFT"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
+METRICS = (("ttft", "TTFT"), ("visible", "Visible text"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
 ARM_METRICS = (("ttft_ms", "TTFT"), ("itl_ms", "ITL"), ("tpot_ms", "TPOT"), ("e2e_ms", "E2E"))
 OUTPUTS = (
     "exact_match",
@@ -36,7 +37,7 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         f"<p class=lead>{escape(ranking.get('summary') or '')}</p>",
         _facts(ranking),
         _verdicts(ranking),
-        *(chart(ranking, key, name) for key, name in METRICS if has_series(ranking, key)),
+        *(chart(ranking, key, name) for key, name in _told(ranking) if has_series(ranking, key)),
         _outputs(ranking),
         claims(ranking),
         _checks(ranking),
@@ -87,22 +88,29 @@ def _facts(ranking: Mapping[str, Any]) -> str:
     return f"<dl class=facts>{items}</dl>"
 
 
+def _told(ranking: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    return told(ranking["candidates"], METRICS)
+
+
 def _ranked(ranking: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0, c["name"]))
 
 
 def _verdicts(ranking: Mapping[str, Any]) -> str:
-    limit = reach(ranking)
+    limit, shown = reach(ranking), _told(ranking)
     rows = [
         [
             f"{candidate['rank'] or '–'}. {escape(candidate['name'])}"
             f"<small>{candidate['n']} answers, {candidate['errors']} errors</small>",
-            *(_verdict(candidate["verdicts"].get(key), ranking["margin"], limit) for key, _ in METRICS),
+            *(
+                _verdict(candidate["verdicts"].get(key), ranking["margin"], limit)
+                for key, _ in _told(ranking)
+            ),
             _badge(candidate["outputs"].get("label", "UNDECIDED")),
         ]
         for candidate in _ranked(ranking)
     ]
-    heads = ["Candidate", *(f"{name} vs control" for _, name in METRICS), "Outputs"]
+    heads = ["Candidate", *(f"{name} vs control" for _, name in shown), "Outputs"]
     scale = f"{change(math.exp(-limit))} to {change(math.exp(limit))}"
     return (
         f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}<p class=note>Change in the geometric mean"

@@ -26,10 +26,14 @@ def series(columns: Columns, candidates: Sequence[str]) -> dict[str, Floats]:
 
 
 def contrasts(ours: Side, theirs: Side, latency: Latency) -> Floats:
-    """`analysis.stats.contrast.contrast` of one latency of every pair; NaN for None."""
+    """`analysis.stats.contrast.contrast` of one latency of every pair; NaN for None.
+
+    Where one answer came to text and the other, which did not fail, never did, that takes the worst rank of
+    what is visible: else reasoning without an end would be missing, and flatter.
+    """
     found = np.where(ours.ok & theirs.ok, theirs.log_latency(latency) - ours.log_latency(latency), np.nan)
     # What the shadow itself cancelled is marked as failed, and says nothing.
-    worse = theirs.failed & ~theirs.cancelled & ours.ok & ~np.isnan(ours.latency_ms(latency))
-    better = ours.failed & ~ours.cancelled & theirs.ok & ~np.isnan(theirs.latency_ms(latency))
+    worse = theirs.missed(latency) & ~theirs.cancelled & ours.ok & ~np.isnan(ours.latency_ms(latency))
+    better = ours.missed(latency) & ~ours.cancelled & theirs.ok & ~np.isnan(theirs.latency_ms(latency))
     found[worse], found[better] = inf, -inf
     return found

@@ -15,6 +15,8 @@ class Timing:
     TPOT: (last - first) / (N - n1), with N completion tokens and n1 in the first arrival; of several choices
     the sums of both. E2E: last token - sent; for an answer in one piece its last byte. `arrival_tokens`: how
     many tokens come at a time after the first arrival, where ITL is the gap between more than single ones.
+    `visible_ms`: first token that is no reasoning - sent. `role_ms`, `usage_ms`: the first event of any kind,
+    and the one with the counts of tokens, - sent.
     """
 
     ttft_ms: float | None
@@ -23,6 +25,9 @@ class Timing:
     tpot_ms: float | None
     e2e_ms: float | None
     arrival_tokens: float | None
+    visible_ms: float | None
+    role_ms: float | None
+    usage_ms: float | None
 
 
 @dataclass(slots=True)
@@ -57,6 +62,9 @@ def timing(transcript: Transcript) -> Timing:
         tpot_ms=span_ns / 1e6 / later if span_ns and later > 0 else None,
         e2e_ms=_ms(transcript.sent_ns, last),
         arrival_tokens=later / len(gaps) if gaps and later > 0 else None,
+        visible_ms=_ms(transcript.sent_ns, transcript.first_visible_ns),
+        role_ms=_ms(transcript.sent_ns, transcript.content.role_ns),
+        usage_ms=_ms(transcript.sent_ns, transcript.content.usage_ns),
     )
 
 

@@ -92,6 +92,7 @@ def answer_measure(arm: str, at_ns: int, scale: float = 1.0, **more: Any) -> Ans
         "token_source": "usage",
         "finish_reason": "stop",
         "arrival_tokens": 1.0,
+        "visible_ms": 200.0 * scale,
     }
     return AnswerMeasure(**{**values, **more})
 

@@ -12,18 +12,26 @@ from tests.analysis.fleet import MS
 from tests.analysis.trials import CALIBRATION, altered, check, labels, named, ranked, records, trial_of
 
 UNFAIR: list[tuple[str, Callable[[PairRecord], PairRecord], set[str]]] = [
-    ("dispatch_lag", lambda r: altered(r, "slow", sent_ns=r.at_ns + 80 * MS), {"ttft", "itl", "tpot", "e2e"}),
-    ("dispatch_order", lambda r: altered(r, "control", order=-1), {"ttft", "itl", "tpot", "e2e"}),
-    ("load_balance", lambda r: altered(r, "quick", prompt_tokens=90), {"ttft", "itl", "tpot", "e2e"}),
+    (
+        "dispatch_lag",
+        lambda r: altered(r, "slow", sent_ns=r.at_ns + 80 * MS),
+        {"ttft", "visible", "itl", "tpot", "e2e"},
+    ),
+    ("dispatch_order", lambda r: altered(r, "control", order=-1), {"ttft", "visible", "itl", "tpot", "e2e"}),
+    (
+        "load_balance",
+        lambda r: altered(r, "quick", prompt_tokens=90),
+        {"ttft", "visible", "itl", "tpot", "e2e"},
+    ),
     (
         "cache_parity",
         lambda r: altered(r, "quick", cached_tokens=90 if int(r.id[1:]) > 400 else 10),
-        {"ttft", "e2e"},
+        {"ttft", "visible", "e2e"},
     ),
     (
         "errors",
         lambda r: altered(r, "control", fault="timeout") if int(r.id[1:]) % 5 == 0 else r,
-        {"ttft", "itl", "tpot", "e2e"},
+        {"ttft", "visible", "itl", "tpot", "e2e"},
     ),
 ]
 

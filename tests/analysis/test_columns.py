@@ -22,6 +22,12 @@ MISSABLE = (*(f"{latency}_ms" for latency in LATENCIES), "cached_tokens", "arriv
 ZERO = {"itl_ms": 0.0}
 
 
+def missed(answer: AnswerMeasure, latency: str) -> str | None:
+    """Why an answer has not even a latency: it failed, or it is of reasoning alone."""
+    is_hidden = latency == "visible" and answer.ttft_ms is not None and answer.visible_ms is None
+    return answer.fault or ("hidden" if is_hidden else None)
+
+
 def troubled(answer: AnswerMeasure, rng: Random) -> AnswerMeasure:
     change: dict[str, object] = {}
     if rng.random() < 0.08:
@@ -84,7 +90,7 @@ def test_every_contrast_and_score_is_the_one_of_its_pair() -> None:
                 said = None
                 if ours is not None and theirs is not None:
                     values = ours.latency_ms(latency), theirs.latency_ms(latency)
-                    said = contrast(*values, ours.fault, theirs.fault)
+                    said = contrast(*values, missed(ours, latency), missed(theirs, latency))
                 value = float(found[f"{latency} {name}"][row])
                 assert (isnan(value) and said is None) or value == said
                 told += said is not None

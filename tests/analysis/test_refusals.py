@@ -14,7 +14,7 @@ from tests.analysis.fleet import MS
 from tests.analysis.trials import CALIBRATION, SPEC, altered, check, named, ranked, records, trial_of
 
 Change = Callable[[PairRecord], PairRecord]
-EVERY = {"ttft", "itl", "tpot", "e2e"}
+EVERY = {"ttft", "visible", "itl", "tpot", "e2e"}
 
 
 def over(change: Change, live: int = 600) -> Callable[[], Trial]:
@@ -94,7 +94,7 @@ TABLE: dict[str, tuple[Callable[[], Trial], set[str]]] = {
     "load_balance": (over(lambda r: altered(r, "quick", prompt_tokens=90)), EVERY),
     "cache_parity": (
         over(lambda r: altered(r, "quick", cached_tokens=90 if halves(int(r.id[1:])) else 10)),
-        {"ttft", "e2e"},
+        {"ttft", "visible", "e2e"},
     ),
     "token_bursts": (over(lambda r: altered(r, "quick", arrival_tokens=3.0)), {"itl"}),
     "token_source": (over(lambda r: altered(r, "quick", token_source="logprobs")), {"tpot"}),

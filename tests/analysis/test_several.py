@@ -4,13 +4,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from analysis.measure import LATENCIES
 from analysis.several import discoveries
 from tests.analysis.trials import altered, labels, named, ranked, records
 
 
 def candidate(name: str, evidence: float | None, withheld: str | None = None) -> dict[str, Any]:
     said = {"evidence": evidence, "withheld": withheld}
-    return {"name": name, "verdicts": dict.fromkeys(("ttft", "itl", "tpot", "e2e"), said)}
+    return {"name": name, "verdicts": dict.fromkeys(LATENCIES, said)}
 
 
 def test_who_differs_is_named_and_who_is_the_same_is_not() -> None:

@@ -45,7 +45,7 @@ def test_a_name_before_a_colon_is_the_candidate_it_is_about() -> None:
         ("", "write a measure, < or >, and a bound"),
         ("ttft", "write a measure, < or >, and a bound"),
         ("ttft=5%", "write a measure, < or >, and a bound"),
-        ("latency>+5%", "there is no measure 'latency'; there are ttft, itl, tpot, e2e, errors"),
+        ("latency>+5%", "there is no measure 'latency'; there are ttft, visible, itl, tpot, e2e, errors"),
         ("ttft_p99>5%", "with a sign and %"),
         ("ttft_p99>5", "with a sign and %"),
         ("ttft>+5ms", "with a sign and %"),
