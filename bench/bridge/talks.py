@@ -2,8 +2,9 @@
 
 A few system prompts and documents are shared, as applications share them; some turns are asked twice.  With
 tools a turn takes up to three steps; with thinking each reply carries its thoughts, as a client that keeps
-them would send them back; salted conversations are of two tenants, which share no cache; adapted ones are
-answered by LoRA adapters or by the model itself, which share none either.
+them would send them back, and with reasoning each step of tools does, too; salted conversations are of two
+tenants, which share no cache; adapted ones are answered by LoRA adapters or by the model itself, which share
+none either.
 """
 
 import json
@@ -17,7 +18,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-KINDS = ("chat", "tools", "thinking", "salted", "adapted")
+KINDS = ("chat", "tools", "thinking", "reasoning", "salted", "adapted")
 TURNS = 4
 _SYSTEMS, _DOCUMENTS = 4, 3
 _SHARED_DOCUMENT, _AGAIN, _NO_SYSTEM = 1 / 3, 0.05, 0.15
@@ -106,7 +107,7 @@ class Talks:
 
     def one(self, kind: str) -> Iterator[Ask]:
         """A conversation, request by request, with words of our own for the engine's replies."""
-        rng, tools = self._rng, TOOLS if kind == "tools" else None
+        rng, tools = self._rng, TOOLS if kind in ("tools", "reasoning") else None
         salt = rng.choice(("tenant-a", "tenant-b")) if kind == "salted" else None
         adapter = rng.choice((*self._adapters, None)) if kind == "adapted" else None
         said: list[Message] = []
@@ -121,20 +122,25 @@ class Talks:
             said = [*said, {"role": "user", "content": asked}]
             yield Ask(kind, turn, said, tools, salt, adapter)
             for step in range(rng.randrange(4) if tools else 0):
-                said = [*said, *self._step(f"call{turn}{step:04}")]
+                said = [*said, *self._step(f"call{turn}{step:04}", thinks=kind == "reasoning")]
                 yield Ask(kind, turn, said, tools, salt, adapter)
             if rng.random() < _AGAIN:
                 yield Ask(kind, turn, said, tools, salt, adapter)
             reply = text(rng, self._size(400))
-            if kind == "thinking":
-                reply = f"<think>\n{text(rng, self._size(300))}\n</think>\n\n{reply}"
+            if kind in ("thinking", "reasoning"):
+                reply = self._thought() + reply
             said = [*said, {"role": "assistant", "content": reply}]
 
-    def _step(self, id: str) -> list[Message]:
+    def _thought(self) -> str:
+        return f"<think>\n{text(self._rng, self._size(300))}\n</think>\n\n"
+
+    def _step(self, id: str, *, thinks: bool) -> list[Message]:
         rng = self._rng
         arguments = json.dumps({"query": text(rng, 30), "site": "docs"})
         call = {"id": id, "type": "function", "function": {"name": "search", "arguments": arguments}}
         content = text(rng, 60) if rng.random() < 0.4 else None
+        if thinks:
+            content = self._thought() + (content or "")
         return [
             {"role": "assistant", "content": content, "tool_calls": [call]},
             {"role": "tool", "tool_call_id": id, "content": text(rng, self._size(500))},

@@ -18,13 +18,9 @@ from tests.e2e.servers import HERE, free_port, vllm
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(1200)]
 
 RANK, BLOCK = 8, 32
-TOOLS = (
-    "--chat-template",
-    str(HERE / "tools.jinja"),
-    "--enable-auto-tool-choice",
-    "--tool-call-parser",
-    "hermes",
-)
+PARSED = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
+TOOLS = ("--chat-template", str(HERE / "tools.jinja"), *PARSED)
+THINKING = ("--chat-template", str(HERE / "thinking.jinja"), *PARSED)
 
 
 def flags(*more: str) -> tuple[str, ...]:
@@ -92,6 +88,17 @@ def test_it_holds_for_loops_of_tools_over_two_engines(tmp_path: Path) -> None:
         told = foretold([one, other], "--alive", "6", "--talks", "30", "--kinds", "tools,chat")
     assert {one.engine for one in told} == {0, 1}
     assert found_share(told) >= 0.95 and too_high_share(told) <= 0.01
+
+
+def test_it_holds_for_a_template_that_drops_old_thinking_and_what_it_rewrites_is_not_said_to_be_cached(
+    tmp_path: Path,
+) -> None:
+    """Once the user asks again, the thinking of a loop of tools is gone from the prompt."""
+    with vllm(tmp_path, *flags(*THINKING)) as engine:
+        told = foretold([engine], "--alive", "6", "--talks", "20", "--kinds", "thinking,reasoning")
+    kept = [one for one in told if one.kind == "thinking"]
+    assert found_share(kept) >= 0.95 and too_high_share(kept) <= 0.01
+    assert too_high_share(told) <= 0.01
 
 
 def test_it_holds_where_requests_wait_and_what_is_held_is_evicted_before_their_turn(tmp_path: Path) -> None:
