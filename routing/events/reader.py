@@ -207,36 +207,14 @@ def _add(size: _Size, rows: Sequence[Row]) -> None:
 
 
 def _held(table: Table, blocks: Sequence[int], size: _Size) -> dict[int, int]:
-    """How many leading blocks each publisher holds, by its bit; those that hold none are not in it.
-
-    Whoever holds a block holds all before it, so the ends are found by halving: a lookup for each of the few
-    places where somebody's blocks end, times the logarithm of the chain's length.
-    """
-    held: dict[int, int] = {}
+    """How many leading blocks each publisher holds, by its bit; those that hold none are not in it."""
     if not blocks:
-        return held
-    mask = table.mask
-    first = mask(blocks[0]) & size.all
-    whole = first & ~size.holed
-    parts = [(0, whole, len(blocks), 0)] if whole else []
-    while parts:
-        low, low_mask, high, high_mask = parts.pop()
-        ending = low_mask & ~high_mask
-        if not ending:
-            continue
-        if high - low == 1:
-            while ending:
-                bit = ending.bit_length() - 1
-                held[bit] = high
-                ending ^= 1 << bit
-            continue
-        middle = (low + high) // 2
-        there = mask(blocks[middle]) & low_mask | high_mask
-        parts.append((low, low_mask, middle, there))
-        parts.append((middle, there, high, high_mask))
+        return {}
+    first = table.mask(blocks[0]) & size.all
+    held = table.ends(blocks, first & ~size.holed)
     left = first & size.holed
     for steps, name in enumerate(blocks[:_MOST_STEPS] if left else ()):
-        for bit in _bits(left & ~mask(name)):
+        for bit in _bits(left & ~table.mask(name)):
             held[bit] = steps
             left ^= 1 << bit
         if not left:

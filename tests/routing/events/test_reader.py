@@ -154,45 +154,6 @@ def test_loads_are_summed_over_ranks_and_forgotten_when_old() -> None:
     assert reader.loads(46) == {}
 
 
-class Counted(Table):
-    """A table that counts the slots it looks at."""
-
-    probed = 0
-
-    def mask(self, name: int) -> int:
-        Counted.probed += 1
-        return super().mask(name)
-
-
-@pytest.mark.parametrize("held", [1_000, 100_000])
-def test_a_lookup_is_bounded_by_the_prompt_and_not_by_what_is_held(held: int) -> None:
-    """16 engines that hold 16 different beginnings of 8,192 blocks: some 13 lookups each."""
-    chain = names(8_192)
-    memory = Memory()
-    book = memory.book()
-    for engine in range(16):
-        publisher(book, engine, chain[: engine * 500 + 3])
-    publisher(book, 16, names(held))
-    reader = memory.reader()
-    reader.match(chain, 16)
-    table = reader._table
-    assert table is not None
-    looked_at: list[int] = []
-    reader._table = _Counting(table, looked_at)  # type: ignore[assignment]
-    found = reader.match(chain, 16)
-    assert found == {engine: engine * 500 + 3 for engine in range(16)} | {16: 0}
-    assert len(looked_at) <= 16 * 14
-
-
-class _Counting:
-    def __init__(self, table: Table, looked_at: list[int]) -> None:
-        self._table, self._looked_at = table, looked_at
-
-    def mask(self, name: int) -> int:
-        self._looked_at.append(name)
-        return self._table.mask(name)
-
-
 def test_names_that_crowd_cannot_be_chosen_without_the_secret_and_cost_a_bounded_search() -> None:
     bits = bits_for(0)
     crowd = [(n << (64 - bits)) * pow(FACTOR, -1, 1 << 64) & (1 << 64) - 1 for n in [3] * 1]
