@@ -137,8 +137,10 @@ class Board:
             self._tell_phase(now[name])
 
     async def follow(self) -> None:
-        """Work on what comes, for ever."""
+        """Work on what comes, for ever; while nothing does, on figures that take long."""
         while True:
+            while not self.inbox.waiting and await self._prepared():
+                pass
             await self._work(await self.inbox.take())
 
     async def finish(self, within_s: float) -> None:
@@ -166,6 +168,19 @@ class Board:
                 peer.malformed()
             for name in {frame.body["experiment"] for frame in turn} & self._courses.keys():
                 self._tell_phase(self._courses[name])
+            await self._prepared()
+
+    async def _prepared(self) -> bool:
+        """Have one small part of those figures made; False where there was none to make.
+
+        Those of all candidates together may take long: who asks for the ranking does not wait for them.
+        """
+        try:
+            return await self._run(lambda: any(course.prepare() for course in self._courses.values()))
+        except Exception as error:
+            self.inbox.dropped["ranking_failed"] += 1
+            self._notice("ranking_failed", experiment="", error=errors.told(error))
+            return False
 
     def _advance(self, frames: list[Frame]) -> list[Peer]:
         """On the thread: some frames, in order; the peers whose frame turned out to be malformed."""
@@ -279,7 +294,7 @@ class Board:
         if course is None:
             return None
         try:
-            return await self._run(course.ranking)
+            return await self._run(lambda: course.ranking(at_hand=True))
         except Exception as error:
             self.inbox.dropped["ranking_failed"] += 1
             self._notice("ranking_failed", experiment=name, error=errors.told(error))

@@ -73,7 +73,7 @@ class Course:
         self._ledger = Ledger()
         self._replayed: Any = None  # how much of a replay is done, as it was told last
         self._log: LogWriter | None = None
-        self._ranking: tuple[int, dict[str, Any]] | None = None
+        self._ranking: tuple[int, bool, dict[str, Any]] | None = None
 
     @property
     def prices(self) -> Prices | None:
@@ -311,11 +311,20 @@ class Course:
         self._append("engine", body)
         self.version += 1
 
-    def ranking(self) -> dict[str, Any]:
-        """The ranking over all records so far. Do not change it."""
-        if self._ranking is None or self._ranking[0] != self.version:
-            self._ranking = (self.version, self._trial.ranking())
-        return self._ranking[1]
+    def prepare(self) -> bool:
+        """Makes a few of the figures that take long; False where all of them are made."""
+        made = self._trial.prepare()
+        self.version += made
+        return made
+
+    def ranking(self, *, at_hand: bool = False) -> dict[str, Any]:
+        """The ranking over all records so far. Do not change it.
+
+        `at_hand`: with those percentiles that were made, if need be of fewer pairs: it takes no longer.
+        """
+        if self._ranking is None or self._ranking[:2] != (self.version, at_hand):
+            self._ranking = (self.version, at_hand, self._trial.ranking(at_hand=at_hand))
+        return self._ranking[2]
 
     def close(self) -> None:
         """Write what waits and let go of the log."""

@@ -5,7 +5,7 @@ made of the first so many pairs and stays until twice as many are there.
 """
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from math import exp, inf
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.columns import Columns, Ints
 from analysis.measure import LATENCIES, Latency
-from analysis.stats.bootstrap import HORIZON, QuantileEffect, fewest_pairs, quantile_effect
+from analysis.stats.bootstrap import HORIZON, QuantileEffect, fewest_pairs, quantile_effects
 from analysis.stats.quantile import FEWEST_FOR_P99
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -39,7 +39,7 @@ class Horizons:
     def __init__(self, candidate: str) -> None:
         self._candidate = candidate
         self._columns = {latency: _Column() for latency in LATENCIES}
-        self._made: dict[tuple[str, str, int, float], QuantileEffect | None] = {}
+        self._made: dict[tuple[Latency, int, float], Mapping[str, QuantileEffect | None]] = {}
 
     def add(self, columns: Columns, windows: Ints) -> None:
         """Takes pairs; `windows` are the numbers of their windows."""
@@ -60,22 +60,44 @@ class Horizons:
             column.candidate.extend(other[taken].tolist())
             column.windows.extend(windows[taken].tolist())
 
-    def show(self, alpha: float, withheld: Collection[Latency] = ()) -> dict[str, dict[str, Any]]:
-        """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with
-        its interval (ratios), or why there is none.  JSON-able.  Of those `withheld` there is none."""
-        return {latency: self._show(latency, alpha, latency in withheld) for latency in LATENCIES}
+    def prepare(self, alpha: float) -> bool:
+        """Makes one latency's figures at a horizon that was reached; False where all there are are made."""
+        for latency in LATENCIES:
+            horizon = self._reached(latency)
+            if horizon is not None and (latency, horizon, alpha) not in self._made:
+                self._effects(latency, horizon, alpha)
+                return True
+        return False
 
-    def _show(self, latency: Latency, alpha: float, is_withheld: bool) -> dict[str, Any]:
+    def show(
+        self, alpha: float, withheld: Collection[Latency] = (), *, at_hand: bool = False
+    ) -> dict[str, dict[str, Any]]:
+        """Of each latency: how many pairs are there, the horizon reached, and each percentile's change with
+        its interval (ratios), or why there is none.  JSON-able.  Of those `withheld` there is none.
+
+        `at_hand`: of what was not yet made nothing is now: the horizon before it is shown for that long.
+        """
+        return {latency: self._show(latency, alpha, latency in withheld, at_hand) for latency in LATENCIES}
+
+    def _reached(self, latency: Latency) -> int | None:
         pairs = len(self._columns[latency].windows)
-        horizon = max((h for h in HORIZONS if h <= pairs), default=None)
+        return max((h for h in HORIZONS if h <= pairs), default=None)
+
+    def _show(self, latency: Latency, alpha: float, is_withheld: bool, at_hand: bool) -> dict[str, Any]:
+        pairs, horizon = len(self._columns[latency].windows), self._reached(latency)
+        if at_hand and horizon is not None:
+            made = (h for h in HORIZONS if (latency, h, alpha) in self._made)
+            horizon = max(made, default=None)
         shown: dict[str, Any] = {"pairs": pairs, "horizon": horizon, "holds": HORIZON}
         for name, share in SHARES.items():
             found = None
             if horizon is not None and not is_withheld:
-                found = self._effect(latency, name, horizon, alpha)
+                found = self._effects(latency, horizon, alpha)[name]
             refused = None
             if horizon is None:
                 refused = f"{pairs} pairs: the first figures come at {HORIZONS[0]}"
+                if pairs >= HORIZONS[0]:
+                    refused = f"{pairs} pairs: the first figures are being made"
             elif is_withheld:
                 refused = "withheld, as the verdict is"
             elif found is None:
@@ -88,13 +110,14 @@ class Horizons:
             }
         return shown
 
-    def _effect(self, latency: Latency, name: str, horizon: int, alpha: float) -> QuantileEffect | None:
-        key = (latency, name, horizon, alpha)
+    def _effects(self, latency: Latency, horizon: int, alpha: float) -> Mapping[str, QuantileEffect | None]:
+        key = (latency, horizon, alpha)
         if key not in self._made:
             column = self._columns[latency]
             ours, theirs = (np.array(side[:horizon]) for side in (column.control, column.candidate))
             blocks = np.array(column.windows[:horizon])
-            self._made[key] = quantile_effect(ours, theirs, blocks, SHARES[name], alpha)
+            effects = quantile_effects(ours, theirs, blocks, tuple(SHARES.values()), alpha)
+            self._made[key] = dict(zip(SHARES, effects, strict=True))
         return self._made[key]
 
     def _why_not(self, latency: Latency, share: float, horizon: int) -> str:

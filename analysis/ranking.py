@@ -18,6 +18,7 @@ from analysis.diff_figures import DiffFigures
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
+from analysis.labels import Labels
 from analysis.loads import Loads
 from analysis.measure import LATENCIES, Latency, PairRecord
 from analysis.naive import Naive
@@ -32,14 +33,13 @@ from analysis.similarity import Similarity
 from analysis.spec import ExperimentSpec
 from analysis.standing import candidate_order, flags, main_verdict, summary, verdict_shown
 from analysis.stats.windows import Windows
-from analysis.verdict import Label, interval, judge, log_margin
+from analysis.verdict import log_margin
 from analysis.why.engines import read_engine
 
 Phase = Literal["calibration", "live"] | Between
 
 _POINTS = 240  # of each series shown
 _TOGETHER = 2048  # pairs that are counted at once, at most
-_LOOKS = 256  # once so many windows are there, the next look is when as large a share of them is there anew
 
 
 class Trial:
@@ -72,8 +72,7 @@ class Trial:
         self._windows: Windows | None = None
         self._blocks_ns = 0
         self._between: Phases | None = None  # what comes after the calibration, once that is over
-        self._decided: dict[tuple[str, Latency], Label] = {}
-        self._next_look = 0
+        self._labels = Labels(spec.candidates, self._alpha, self._margin)
         self._waiting = Gathering()  # pairs of this phase, not yet counted
         self._pairs = 0
         self._unused = 0
@@ -182,7 +181,7 @@ class Trial:
         values = series(columns, self.spec.candidates)
         for rates in self._rates.values():
             values |= rates.add(columns)
-        windows.add_many(at_ns, values, lambda: self._closed(windows))
+        windows.add_many(at_ns, values, lambda: self._labels.closed(windows))
 
     def _window_ns(self, record: PairRecord) -> int:
         """The instant that says which window a pair is of."""
@@ -226,7 +225,7 @@ class Trial:
         self._replay = {"turns": min(turns, of), "of": of, "over": turns >= of}
         self._count()
         if turns >= of and self._windows is not None and self._windows.finish():
-            self._look(self._windows)
+            self._labels.look(self._windows)
         if turns >= of:
             self._similarity.finish()
 
@@ -256,31 +255,19 @@ class Trial:
         """Takes the load of a span of time; KeyError, TypeError or ValueError when it is none."""
         self._loads.add(body)
 
-    def _closed(self, windows: Windows) -> None:
-        """Looks after each window, and where there are many once a few in a thousand more are there: a look
-        costs the more the more there are."""
-        if windows.closed >= self._next_look:
-            self._look(windows)
+    def prepare(self) -> bool:
+        """Makes a few of the figures that take long, of the pairs counted; False where all are made."""
+        return any(horizons.prepare(self._alpha) for horizons in self._horizons.values())
 
-    def _look(self, windows: Windows) -> None:
-        """Notes the first decision on each latency, at the windows closed now."""
-        self._next_look = windows.closed + max(1, windows.closed // _LOOKS)
-        for name in self.spec.candidates:
-            for latency in LATENCIES:
-                if (name, latency) not in self._decided:
-                    found = interval(windows.means(f"{latency} {name}"), self._alpha)
-                    label = judge(found, self._margin)
-                    if label != "UNDECIDED":
-                        self._decided[name, latency] = label
-
-    def ranking(self) -> dict[str, Any]:
+    def ranking(self, *, at_hand: bool = False) -> dict[str, Any]:
         """The ranking, JSON-able: where the experiment stands, checks, every arm's figures, verdicts.
 
         Ratios are geometric means of candidate / control (0.75: a quarter faster), None where there is none.
+        `at_hand`: with the percentiles that were made (`prepare`), if need be of an earlier horizon.
         """
         self._count()
         every_check = self._checks()
-        candidates = [self._candidate(name, every_check) for name in self.spec.candidates]
+        candidates = [self._candidate(name, every_check, at_hand) for name in self.spec.candidates]
         candidates.sort(key=candidate_order)
         ranked = [{"name": c["name"], "rank": rank, **c} for rank, c in enumerate(candidates, start=1)]
         calibration, calibrating = self._calibration, self._calibrating
@@ -366,7 +353,7 @@ class Trial:
         every["all"] = [checks.enough_units(units, self.spec.mode), *shared, *merged]
         return every
 
-    def _candidate(self, name: str, every_check: Mapping[str, list[Check]]) -> dict[str, Any]:
+    def _candidate(self, name: str, every_check: Mapping[str, list[Check]], at_hand: bool) -> dict[str, Any]:
         windows, begin_ns, mode = self._windows, self._first_ns or 0, self.spec.mode
         verdicts, series = {}, {}
         # Where an arm mostly fails, the "ratios" are penalties: a number would be an invention.
@@ -375,7 +362,7 @@ class Trial:
             found = None if windows is None or is_untimed else windows.means(f"{latency} {name}")
             failed = [c.reason(mode) for c in every_check[name] if c.ok is False and latency in c.withholds]
             verdicts[latency] = verdict_shown(
-                found, self._alpha, self._margin, self._decided.get((name, latency)), failed, mode
+                found, self._alpha, self._margin, self._labels.of(name, latency), failed, mode
             )
             course = [] if windows is None or is_untimed else windows.course(f"{latency} {name}", _POINTS)
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
@@ -391,7 +378,7 @@ class Trial:
             "diffs": self._diffs[name].show(self._floor_diffs),
             "quality": self._quality[name].show(self._alpha),
             "rates": self._rates[name].show(windows, self._alpha),
-            "percentiles": self._horizons[name].show(self._alpha, withheld),
+            "percentiles": self._horizons[name].show(self._alpha, withheld, at_hand=at_hand),
             "decided": main["label"] != "UNDECIDED",
             "series": series,
         }

@@ -4,8 +4,9 @@ Not valid under peeking: whoever looks again and again and stops at the first in
 more often than it says.  `HORIZON` is what every figure from here is labelled with.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, log
+from math import ceil, inf, isfinite, log, sqrt
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from analysis.stats.sequence import FEWEST_UNITS
 HORIZON: Final = "fixed horizon: holds at this look alone, not under peeking"
 _RESAMPLES = 800
 _SEED = 1  # the same pairs give the same interval
+_BALANCED = 0.08  # a cell's length, so that the product takes about as long as what is left to sum
 _OF_THE_TAIL = 10  # values beyond a percentile, of each arm, below which nothing is said of it
 
 
@@ -46,7 +48,20 @@ def quantile_effect(
     *,
     resamples: int = _RESAMPLES,
 ) -> QuantileEffect | None:
-    """The change of a percentile of paired latencies; `blocks` tells which window each pair is of.
+    """`quantile_effects` of one percentile."""
+    return quantile_effects(control, candidate, blocks, (share,), alpha, resamples=resamples)[0]
+
+
+def quantile_effects(
+    control: NDArray[np.float64],
+    candidate: NDArray[np.float64],
+    blocks: NDArray[np.int64],
+    shares: Sequence[float],
+    alpha: float,
+    *,
+    resamples: int = _RESAMPLES,
+) -> list[QuantileEffect | None]:
+    """The change of percentiles of paired latencies; `blocks` tells which window each pair is of.
 
     Whole blocks are drawn, so that neighbours that depend on each other stay together; both arms' values of a
     pair are drawn together.  The interval holds the middle 1 - alpha of the resamples.  None below
@@ -54,36 +69,76 @@ def quantile_effect(
     is a failure; where it reaches the percentile, or one of 0 does, nothing is said.
     """
     kept, which = np.unique(blocks, return_inverse=True)
-    if len(control) < fewest_pairs(share) or len(kept) < FEWEST_UNITS:
+    refused = [len(control) < fewest_pairs(share) or len(kept) < FEWEST_UNITS for share in shares]
+    if all(refused):
+        return [None] * len(shares)
+    counts = _drawn(len(kept), resamples)
+    ours, theirs = (_Sorted(values, which, counts) for values in (control, candidate))
+    found: list[QuantileEffect | None] = []
+    for share, is_refused in zip(shares, refused, strict=True):
+        if is_refused:
+            found.append(None)
+            continue
+        with np.errstate(invalid="ignore"):  # both infinite: no number, which sorts last
+            effects = theirs.log_quantiles(share) - ours.log_quantiles(share)
+        found.append(_effect(effects, alpha, len(control), len(kept)))
+    return found
+
+
+def _effect(effects: NDArray[np.float64], alpha: float, pairs: int, blocks: int) -> QuantileEffect | None:
+    """Of what was seen, which comes first, and of the resamples after it."""
+    effect, drawn = float(effects[0]), np.sort(effects[1:])
+    outside = min(len(drawn) // 2 - 1, int(len(drawn) * alpha / 2))
+    lower, upper = float(drawn[outside]), float(drawn[-1 - outside])
+    if not all(map(isfinite, (effect, lower, upper))):
         return None
-    drawn = np.random.default_rng(_SEED).integers(0, len(kept), (resamples, len(kept)))
-    counts = np.stack([np.bincount(row, minlength=len(kept)) for row in drawn])
-    ours, theirs = (_Sorted(values, which, share) for values in (control, candidate))
-    once = np.ones(len(kept), dtype=np.int64)
-    effect = theirs.log_quantile(once) - ours.log_quantile(once)
-    effects = np.sort([theirs.log_quantile(row) - ours.log_quantile(row) for row in counts])
-    outside = min(len(effects) // 2 - 1, int(len(effects) * alpha / 2))
-    lower, upper = float(effects[outside]), float(effects[-1 - outside])
-    if not all(map(np.isfinite, (effect, lower, upper))):
-        return None
-    return QuantileEffect(effect, lower, upper, len(control), len(kept))
+    return QuantileEffect(effect, lower, upper, pairs, blocks)
+
+
+def _drawn(blocks: int, resamples: int) -> NDArray[np.int32]:
+    """How often each resample (a row) has each block; the first has each once, as it was seen."""
+    drawn = np.random.default_rng(_SEED).integers(0, blocks, (resamples, blocks))
+    rows = np.arange(resamples)[:, None] * blocks
+    counts = np.bincount((drawn + rows).ravel(), minlength=resamples * blocks).reshape(resamples, blocks)
+    return np.vstack((np.ones((1, blocks), dtype=np.int32), counts.astype(np.int32)))
 
 
 class _Sorted:
-    """The values of one arm in order, so that a resample is a sum of weights and not a sort."""
+    """The values of one arm in order, and how many of them each resample has up to each of some places.
 
-    __slots__ = ("_blocks", "_logs", "_share")
+    So a percentile of a resample is found by its cell first and then within that, all resamples at once: a
+    matrix product and a few hundred values each, where sums over all values would be a hundred times as many.
+    Weights are whole numbers far below 2 ** 53: the product is exact.
+    """
 
-    def __init__(self, values: NDArray[np.float64], which: NDArray[np.intp], share: float) -> None:
+    __slots__ = ("_before", "_blocks", "_cell", "_counts", "_values")
+
+    def __init__(
+        self, values: NDArray[np.float64], which: NDArray[np.intp], counts: NDArray[np.int32]
+    ) -> None:
         order = np.argsort(values, kind="stable")
-        self._logs = [_log(value) for value in values[order].tolist()]
-        self._blocks = which[order]
-        self._share = share
+        self._values = values[order]
+        self._cell = max(16, round(_BALANCED * sqrt(counts.shape[1] * len(values))))  # values
+        cells = -(-len(values) // self._cell)
+        blocks = which[order]
+        cell = np.arange(len(values)) // self._cell
+        held = np.bincount(blocks * cells + cell, minlength=counts.shape[1] * cells)
+        upto = np.cumsum(held.reshape(-1, cells), axis=1, dtype=np.float64)
+        self._before = np.hstack(
+            (np.zeros((len(counts), 1)), counts.astype(np.float64) @ upto)
+        )  # each cell; and all, at last
+        beyond = np.full(cells * self._cell - len(values), counts.shape[1])
+        self._blocks = np.concatenate((blocks, beyond)).reshape(cells, self._cell)
+        self._counts = np.hstack((counts, np.zeros_like(counts[:, :1])))  # nothing is beyond
 
-    def log_quantile(self, counts: NDArray[np.int64]) -> float:
-        """The log of the smallest value with the share of all at or below it, blocks counted so often."""
-        reached = np.cumsum(counts[self._blocks])
-        return self._logs[int(np.searchsorted(reached, self._share * reached[-1] - 1e-9))]
+    def log_quantiles(self, share: float) -> NDArray[np.float64]:
+        """Of each resample the log of the smallest value with the share of all at or below it."""
+        wanted = (share * self._before[:, -1] - 1e-9)[:, None]
+        cell = (self._before[:, 1:] < wanted).sum(axis=1)
+        rows = np.arange(len(cell))[:, None]
+        reached = self._before[rows, cell[:, None]] + self._counts[rows, self._blocks[cell]].cumsum(axis=1)
+        places, which = np.unique(cell * self._cell + (reached < wanted).sum(axis=1), return_inverse=True)
+        return np.array([_log(value) for value in self._values[places].tolist()])[which]
 
 
 def _log(value: float) -> float:

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from analysis.columns import Columns
 from analysis.horizons import HORIZONS, Horizons
 from analysis.measure import PairRecord
+from analysis.report import to_json
 from tests.analysis.fleet import pair_record
+from tests.analysis.trials import named, records, trial_of
 
 ALPHA = 0.05
 
@@ -94,3 +96,43 @@ def test_memory_is_bounded_by_the_last_horizon() -> None:
     assert said["p50"]["ratio"] == pytest.approx(
         exp(0.0) * record.answer("slow").tpot_ms / record.answer("control").tpot_ms  # type: ignore[union-attr, operator]
     )
+
+
+def test_while_figures_are_made_those_of_the_horizon_before_are_shown() -> None:
+    horizons, rng = filled(1000), Random(2)
+    while horizons.prepare(ALPHA):
+        pass
+    before = horizons.show(ALPHA, at_hand=True)
+    assert before == horizons.show(ALPHA) and before["ttft"]["horizon"] == 1000
+    more = [pair_record(number, {"slow": 3.0}, rng=rng) for number in range(1000, 2000)]
+    horizons.add(Columns.of(more), np.arange(1000, 2000) // 10)
+    meanwhile = horizons.show(ALPHA, at_hand=True)
+    assert {said["pairs"] for said in meanwhile.values()} == {2000}
+    assert [said | {"pairs": 1000} for said in meanwhile.values()] == list(before.values())
+    assert horizons.prepare(ALPHA)  # one latency's, and no more at once
+    assert [said["horizon"] for said in horizons.show(ALPHA, at_hand=True).values()] == [2000, *[1000] * 4]
+    while horizons.prepare(ALPHA):
+        pass
+    assert horizons.show(ALPHA, at_hand=True) == horizons.show(ALPHA)
+    assert horizons.show(ALPHA)["ttft"]["horizon"] == 2000
+
+
+def test_before_any_figure_is_made_it_is_said_that_they_are_being_made() -> None:
+    said = filled(1000).show(ALPHA, at_hand=True)["ttft"]
+    assert (said["horizon"], said["p99"]["ratio"]) == (None, None)
+    assert said["p99"]["refused"] == "1000 pairs: the first figures are being made"
+
+
+def test_when_they_were_made_leaves_no_trace_in_the_ranking() -> None:
+    taken = records(1150)
+    live, asked = trial_of(taken[:1201]), 0
+    for record in taken[1201:]:
+        live.add(record)
+        live.ranking(at_hand=True)
+        asked += live.prepare()
+    while live.prepare():
+        pass
+    assert asked > 5
+    replayed = trial_of(taken).ranking()
+    assert named(replayed, "same")["percentiles"]["ttft"]["horizon"] == 1000
+    assert to_json(live.ranking(at_hand=True)) == to_json(replayed)

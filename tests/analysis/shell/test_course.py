@@ -12,8 +12,11 @@ from analysis.board import Board
 from analysis.course import Course, MalformedError
 from analysis.inbox import Frame, Inbox, Peer, listen
 from analysis.measure import PairRecord, measure
+from analysis.report import report, to_json
 from analysis.store import LogReader
 from tests.analysis.shell.frames import SPEC, books, pair
+from tests.analysis.trials import SPEC as TRIAL
+from tests.analysis.trials import named, records
 
 
 def _course(folder: Path, now_ns: int = 10**15) -> Course:
@@ -177,3 +180,35 @@ def test_a_word_on_a_replay_that_is_none_is_refused(tmp_path: Path, told: Any) -
     with pytest.raises(MalformedError):
         course.books({"admitted": 1, "paired": 1, "dropped": {}, "replay": told})
     course.close()
+
+
+def test_percentiles_are_made_while_nothing_else_comes_and_queries_do_not_wait_for_them(
+    tmp_path: Path,
+) -> None:
+    taken = records(1300)
+    waiting = iter(taken)
+    course = Course(TRIAL, tmp_path, measured=lambda _frame: next(waiting), now_ns=lambda: 10**15)
+
+    async def run() -> None:
+        board = Board("0", [course], lambda *_args, **_values: None)
+        await board.load()
+        for _ in taken:
+            course.pair({})
+
+        async def said() -> dict[str, Any]:
+            ranking = await board.ranking(TRIAL.name)
+            assert ranking is not None
+            found: dict[str, Any] = named(ranking, "slow")["percentiles"]["e2e"]["p99"]
+            return found  # of the last to be made
+
+        assert (await said())["refused"] == "1300 pairs: the first figures are being made"
+        following = asyncio.get_running_loop().create_task(board.follow())
+        async with asyncio.timeout(60):
+            while (await said())["ratio"] is None:
+                await asyncio.sleep(0.2)
+        following.cancel()
+        live = await board.ranking(TRIAL.name)
+        await board.finish(5.0)
+        assert to_json(live) == to_json(report(tmp_path / TRIAL.name / "log.msgpack"))
+
+    asyncio.run(run())

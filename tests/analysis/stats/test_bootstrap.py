@@ -70,3 +70,21 @@ def test_the_interval_holds_a_change_of_a_percentile_at_one_look(share: float, n
 
 def test_it_says_that_it_is_not_valid_under_peeking() -> None:
     assert "not under peeking" in HORIZON
+
+
+@pytest.mark.parametrize(("n", "per_block"), [(1000, 7), (1000, 60), (4001, 250)])
+@pytest.mark.parametrize("share", [0.5, 0.95, 0.99])
+def test_it_is_what_drawing_blocks_and_sorting_gives(n: int, per_block: int, share: float) -> None:
+    """Pairs drawn block by block, each resample's percentile taken of all of it: slow, and plain."""
+    control, candidate, blocks = pairs(n, np.random.default_rng(n + per_block), 1.1, per_block)
+    control, candidate = np.ceil(control), np.ceil(candidate)  # many are equal
+    found = quantile_effect(control, candidate, blocks, share, 0.05, resamples=60)
+    number = int(blocks[-1]) + 1
+    drawn = np.random.default_rng(1).integers(0, number, (60, number))
+    effects = []
+    for row in drawn:
+        rows = np.concatenate([np.flatnonzero(blocks == block) for block in row])
+        both = [np.quantile(side[rows], share, method="inverted_cdf") for side in (candidate, control)]
+        effects.append(log(both[0]) - log(both[1]))
+    assert found is not None
+    assert [found.lower, found.upper] == [sorted(effects)[1], sorted(effects)[-2]]
