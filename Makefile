@@ -17,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PACKAGES := gateway routing mirror analysis config wire emulator workload
 ENGINES ?= llamacpp
 ENGINES_DIR ?= .engines
-CLIENTS ?= litellm locust aiperf genai-bench guidellm sglang-router vllm-router
+CLIENTS ?= litellm locust aiperf genai-bench guidellm inference-perf llmperf sglang-router vllm-router
 CLIENTS_DIR ?= .clients
 PYTEST_ARGS ?=
 # Most tests wait for sockets and processes: many run beside one another, and who is done takes from who is not.
@@ -73,7 +73,7 @@ test-engines: $(VENV)/.dev  ## the suite against real engines, ENGINES="llamacpp
 	SHADOWLANE_ENGINES_DIR="$(abspath $(ENGINES_DIR))" $(BIN)/pytest -m engines $(PYTEST_ARGS)
 
 .PHONY: test-clients
-test-clients: $(VENV)/.dev  ## the suite with clients that are large: CLIENTS="litellm aiperf" (installed into .clients, 4.5 GB all)
+test-clients: $(VENV)/.dev  ## the suite with clients that are large: CLIENTS="litellm aiperf" (installed into .clients, 6 GB all)
 	tests/clients/install_clients.sh $(CLIENTS_DIR) $(CLIENTS)
 	CLIENTS_DIR="$(abspath $(CLIENTS_DIR))" $(BIN)/pytest -m clients -rs $(PYTEST_ARGS)
 

@@ -2,8 +2,9 @@
 
 The names are the same everywhere and the formulas are not. Sources, each as of the version named: AIPerf 0.13
 `metrics/types`; GuideLLM 0.8.1 `schemas/base/request_stats.py`, `backends/openai/http.py`; genai-bench 0.0.5
-`user/openai_user.py`, `metrics/request_metrics_collector.py`; inference-perf 0.7 `apis/chat.py`; vLLM 02cfb53
-`benchmarks/lib/endpoint_request_func.py`; LLMPerf 0451d33 `ray_clients/openai_chat_completions_client.py`.
+`user/openai_user.py`, `metrics/request_metrics_collector.py`; inference-perf 0.7 `apis/chat.py`; vLLM 0.32.0
+`benchmarks/lib/endpoint_request_func.py`; LLMPerf f1d6bed `ray_clients/openai_chat_completions_client.py`,
+`token_benchmark_ray.py`.
 Each is taken with the engine's own token count, where it can be told to.
 """
 
@@ -148,13 +149,16 @@ def _genai_bench(stream: _Stream) -> Row:
 
 
 def _inference_perf(stream: _Stream) -> Row:
-    """Text alone counts: reasoning passes unseen. ITL are the raw gaps, here their mean."""
+    """Text alone counts: reasoning passes unseen. ITL are the raw gaps, here their mean; where its tokenizer
+    finds several tokens in a chunk it has gaps of nothing between them, which are not known here."""
     said = stream.instants(lambda event: event.content)
     if not said:
         return _none("inference-perf", "reasoning and tool calls are not seen")
     gap = (said[-1] - said[0]) / (len(said) - 1) if len(said) > 1 else None
     tpot = _per_token(said[-1] - said[0], stream.tokens, 1)
-    return Row("inference-perf", said[0], gap, tpot, stream.end_ms, "reasoning is not seen")
+    return Row(
+        "inference-perf", said[0], gap, tpot, stream.end_ms, "one token a chunk; reasoning is not seen"
+    )
 
 
 def _vllm(stream: _Stream) -> Row:
@@ -168,13 +172,13 @@ def _vllm(stream: _Stream) -> Row:
 
 
 def _llmperf(stream: _Stream) -> Row:
-    """Text alone counts; ITL is (last - sent) / N, the first token's time included."""
+    """Text alone counts; ITL is (last - sent) / events, the empty ones, too, and the first token's time."""
     if any(not event.has_choice for event in stream.events):
         return _none("LLMPerf", "an event without a choice, as of usage, is an error to it")
     said = stream.instants(lambda event: event.content)
     if not said:
         return _none("LLMPerf", "reasoning and tool calls are not seen")
-    itl = _per_token(said[-1], stream.tokens, 0)
+    itl = said[-1] / len(stream.events)
     return Row("LLMPerf", said[0], itl, None, stream.end_ms, "ITL includes TTFT; reasoning is not seen")
 
 

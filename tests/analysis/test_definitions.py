@@ -51,7 +51,7 @@ def test_one_stream_has_as_many_latencies_as_there_are_tools() -> None:
 
 def test_without_a_usage_event_llmperf_has_figures_and_nobody_has_a_count() -> None:
     rows = table([read for read in STREAM if b"usage" not in read[1]])
-    assert rows["LLMPerf"].ttft_ms == 500
+    assert figures(rows["LLMPerf"]) == (500, 530 / 8, None, 800)  # eight events, of which four are text
     assert rows["genai-bench"].e2e_ms == 800
 
 

@@ -32,6 +32,14 @@ def installed(client: str) -> Path:
     return folder / client / "bin"
 
 
+def vllm() -> Path:
+    """The Python of the vLLM that the tests against real engines have; skips where there is none."""
+    engines = Path(os.environ.get("SHADOWLANE_ENGINES_DIR", ".engines")).absolute()
+    if not (engines / "vllm.stamp").exists():
+        pytest.skip("vLLM is not installed: make test-engines ENGINES=vllm")
+    return engines / "vllm/bin/python"
+
+
 def ran(argv: Sequence[str | Path], folder: Path, env: Mapping[str, str] | None = None) -> str:
     """Run a client to its end in `folder`, which must be a good one; gives its standard output."""
     keep = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
