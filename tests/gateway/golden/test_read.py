@@ -3,15 +3,18 @@
 import gzip
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from analysis.checkers._choose import checker_of
+from analysis.quality import Quality
 from config.golden import Golden
 from gateway.golden.compose import golden_of
 from gateway.golden.read import SHIPPED, read_golden
 from mirror.spec import GoldenItem
+from tests.gateway.golden.shipped_answers import ANSWERS
 
 GSM8K = {"question": "Two and 3 more?", "answer": "2 + 3 = <<2+3=5>>5\n#### 1,005"}
 HUMANEVAL = {
@@ -101,77 +104,34 @@ def test_programs_are_run_only_where_that_is_said(tmp_path: Path) -> None:
     assert golden_of(None) is None
 
 
-RIGHT = {
-    "sum": ["126", "38", "145", "13", "76", "228", "120", "15", "48", "45.90", "560", "47"],
-    "word": [
-        "Earth",
-        "Na",
-        "MCMLXXXVII",
-        "yawetag",
-        "apple fig medlar pear quince",
-        "mice",
-        "Oak",
-        "45",
-        "No.",
-        "Cem",
-    ],
-    "form": ["14:30", "2024-03-03", "11,17,29", "[id=7f3a; ok]", "lane-lane-lane-lane", "YELLOW"],
-    "json": [
-        '{"name":"Ada Byrne","age":36}',
-        '{"city":"Oslo","country":"Norway"}',
-        "[1,4,9,16,25]",
-        '{"total":5.0,"items":["bread","milk"]}',
-        '{"sentiment":"negative"}',
-        '{"level":"ERROR","code":504,"message":"upstream timed out"}',
-    ],
-    "code": [
-        """
-def largest_gap(numbers):
-    ordered = sorted(numbers)
-    return max((b - a for a, b in zip(ordered, ordered[1:])), default=0)
-""",
-        """
-from itertools import groupby
-def run_lengths(text):
-    return [(c, len(list(run))) for c, run in groupby(text)]
-""",
-        """
-def merge(spans):
-    merged = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
-""",
-        """
-def is_balanced(text):
-    open = []
-    for c in text:
-        if c in "([{":
-            open.append(c)
-        elif c in ")]}" and (not open or "([{".index(open.pop()) != ")]}".index(c)):
-            return False
-    return not open
-""",
-        """
-def to_base(n, base):
-    digits = ""
-    while n:
-        n, digit = divmod(n, base)
-        digits = "0123456789abcdef"[digit] + digits
-    return digits or "0"
-""",
-        "from statistics import median as median_of",
-    ],
-}
+def test_what_we_ship_is_distinct_and_has_an_answer_known_to_be_right_for_each() -> None:
+    items = read_golden(SHIPPED)
+    prompts = [json.loads(item.body)["messages"][0]["content"] for item in items]
+    assert {item.id for item in items} == ANSWERS.keys() and len(set(prompts)) == len(items) >= 100
+    assert {json.loads(item.check)["kind"] for item in items} == {
+        "exact",
+        "numeric",
+        "regex",
+        "json_schema",
+        "code",
+    }
 
 
-def test_what_we_ship_passes_the_right_answers_and_no_other_ones() -> None:
-    items = {item.id: item for item in read_golden(SHIPPED)}
-    right = {f"shipped/{kind}-{n}": text for kind, texts in RIGHT.items() for n, text in enumerate(texts, 1)}
-    assert items.keys() == right.keys() and len(items) == 40
-    for id, item in items.items():
-        assert passes(item, right[id]) is True, id
-        assert passes(item, "I do not know.") is False, id
+@pytest.mark.parametrize("item", read_golden(SHIPPED), ids=lambda item: item.id)
+def test_what_we_ship_passes_a_right_answer_and_none_that_is_nearly_right(item: GoldenItem) -> None:
+    right, wrong = ANSWERS[item.id]
+    assert passes(item, right) is True
+    assert passes(item, wrong) is False
+    assert passes(item, "I do not know.") is False
+
+
+@pytest.mark.parametrize(("candidates", "run_code"), [(1, False), (2, False), (3, True)])
+def test_what_we_ship_is_enough_for_the_gate_where_all_are_answered_alike(
+    candidates: int, run_code: bool
+) -> None:
+    quality, rng, asked = Quality("candidate"), Random(6), golden_of(Golden(run_code=run_code))
+    assert asked is not None
+    for item in asked.items:
+        passed = rng.random() < 0.8  # both get it right, or both wrong
+        quality.add(item.id, {"control": passed, "candidate": passed})
+    assert quality.show(0.05 / candidates)["not_worse"] is True
