@@ -3,9 +3,10 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
+from analysis.embedder import Embedder, NoVectors
 from analysis.plain import plain
 from config.schema import Arm, Candidate, Config, Engine, Experiment
 from config.tls import EngineTls
@@ -13,6 +14,7 @@ from gateway.compose import engine_tls, listen_tls
 from gateway.detect import Engine as Found
 from gateway.detect import describe
 from gateway.discovery import spec as discovery
+from gateway.embedders import embedders_of
 from gateway.probe import Heard, Place, ask_all
 from gateway.unrecorded import unrecorded
 from wire.tls import BadTls, server_context
@@ -41,8 +43,8 @@ class Asked:
 def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
     """Ask every engine, print a paragraph for each, and give the exit status.
 
-    0 when all can be reached, 1 when one cannot or refuses the key it is asked with, 2 when clients' TLS
-    cannot be served or a recording to be replayed is not there.
+    0 when all can be reached, 1 when one cannot or refuses the key it is asked with, or a server of
+    embeddings gives none, 2 when clients' TLS cannot be served or a recording to be replayed is not there.
     """
     stream = sys.stdout if out is None else out
     try:
@@ -61,10 +63,10 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
     for source in discovery.sources(config).sources:
         stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
         stream.write("  not asked: they are looked up when the gateway runs\n\n")
-    unrunnable = 0
-    for said, why in launched(config):
-        stream.write(f"{said}\n")
-        unrunnable += why is not None
+    unusable = 0
+    for said, why in (*launched(config), *embedding(config, timeout_s)):
+        stream.write(plain(f"{said}\n"))
+        unusable += why is not None
     unreached = sum(answer.error is not None for answer in heard)
     refusing = sum(refuses(one, answer) for one, answer in zip(asked, heard, strict=True))
     engines = f"{len(asked)} engine{'s' if len(asked) != 1 else ''}"
@@ -74,7 +76,7 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         said = f"{unreached} not reachable" if unreached else "all reachable"
         said += f", {refusing} of them refusing the api_key" if refusing else ""
         stream.write(f"{engines}: {said}\n")
-    return 1 if unreached or refusing or unrunnable else 0
+    return 1 if unreached or refusing or unusable else 0
 
 
 def refuses(asked: Asked, heard: Heard) -> bool:
@@ -118,6 +120,21 @@ def launched(config: Config) -> Iterator[tuple[str, str | None]]:
                 f"  not reachable: {why}" if why else f"  not asked: {found} is started when the gateway runs"
             )
             yield f"launched  ({role})\n{said}\n", why
+
+
+def embedding(config: Config, timeout_s: float) -> Iterator[tuple[str, str | None]]:
+    """A paragraph on each server of embeddings, asked of two words of ours, and why it gives none, if so."""
+    for spec in embedders_of(config):
+        asked = Embedder(replace(spec, timeout_s=min(spec.timeout_s, timeout_s)))
+        try:
+            found = asked.vectors(("one", "two"))
+            said, why = f"reachable: {spec.model} gives {len(found['one'])} numbers a text", None
+        except NoVectors as error:
+            why = str(error)
+            said = f"no embeddings of {spec.model}: {why}"
+        finally:
+            asked.close()
+        yield f"{spec.url}  ({spec.experiment}: similarity)\n  {said}\n", why
 
 
 def _arms(experiment: Experiment) -> Iterator[tuple[str, Arm]]:

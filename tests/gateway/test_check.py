@@ -36,8 +36,16 @@ async def started(answers: Answers, key: str | None, stack: AsyncExitStack) -> s
         status, body = answers.get(request.path, (404, ""))
         return web.Response(status=status, text=body)
 
+    async def embed(request: web.Request) -> web.Response:
+        if key is not None and request.headers.get("authorization") != f"Bearer {key}":
+            return web.Response(status=401)
+        texts = (await request.json())["input"]
+        return web.json_response({"data": [{"index": i, "embedding": [0.5] * 3} for i in range(len(texts))]})
+
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
+    if "/v1/embeddings" in answers:
+        app.router.add_post("/v1/embeddings", embed)
     runner = web.AppRunner(app)
     await runner.setup()
     stack.push_async_callback(runner.cleanup)
@@ -233,3 +241,29 @@ def test_a_recording_that_is_not_there_makes_the_configuration_wrong(tmp_path: P
         status, text = checked(engines, settings)
         assert status == 2 and f"experiment t: replay: {tmp_path / name}: {why}" in text
         assert "`shadowlane record` writes one, once requests were served" in text
+
+
+def test_a_server_of_embeddings_is_asked_for_some_and_one_that_gives_none_is_failure() -> None:
+    engines = {name: (recorded("vllm"), None) for name in ("vllm", "control", "c")}
+    embeds = {"/v1/embeddings": (200, "")}
+
+    def settings(name: str, **more: str) -> Callable[[Mapping[str, str]], Any]:
+        return lambda urls: {
+            "fleets": [{"engines": [urls["vllm"]]}],
+            "experiments": [
+                {
+                    "name": "t",
+                    "control": {"engine": urls["control"]},
+                    "candidates": [{"name": "c", "engine": urls["c"]}],
+                    "similarity": {"url": urls[name], "model": "bge", **more},
+                }
+            ],
+        }
+
+    status, text = checked({**engines, "s": (embeds, "sk-right")}, settings("s", api_key="sk-right"))
+    assert (status, "(t: similarity)\n  reachable: bge gives 3 numbers a text" in text) == (0, True)
+    status, text = checked({**engines, "s": (embeds, "sk-right")}, settings("s", api_key="sk-wrong"))
+    assert (status, "no embeddings of bge: it answered 401" in text) == (1, True)
+    assert "sk-" not in text and "3 engines: all reachable" in text
+    status, text = checked({**engines, "s": ({}, None)}, settings("s"))
+    assert (status, "no embeddings of bge: it answered 405" in text) == (1, True)
