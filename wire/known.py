@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([1-9][0-9]{0,14})\r\n", re.IGNORECASE)
 _LIMIT_BYTES: Final = 8 << 10
+_DIGITS: Final = 15
 
 Head = TypeVar("Head")
 
@@ -30,19 +31,22 @@ class Known(Generic[Head]):
         return None if length is None else cls(head, data[: length.start(1)], data[length.end(1) : end + 4])
 
     def read(self, data: bytes) -> tuple[int, int]:
-        """Where the body begins and its length, if `data` begins with such a head; else (0, 0)."""
+        """Where the body begins and its length, if `data` begins with such a head; else (0, 0).
+
+        In plain steps: a method of bytes that is given places costs more than all of this, compiled.
+        """
         if not data.startswith(self.before):
             return 0, 0
-        at = len(self.before)
-        end = data.find(b"\r", at, at + 16)
-        if end <= at or not data.startswith(self.after, end):
-            return 0, 0
+        begun = at = len(self.before)
+        most = min(len(data), begun + _DIGITS)
         length = 0
-        for place in range(at, end):
-            digit = data[place] - 48
+        while at < most:
+            digit = data[at] - 48
             if not 0 <= digit <= 9:
-                return 0, 0
+                break
             length = length * 10 + digit
-        if data[at] == 48:  # a leading zero: not worth an opinion here
+            at += 1
+        if at == begun or data[begun] == 48:  # a leading zero: not worth an opinion here
             return 0, 0
-        return end + len(self.after), length
+        start = at + len(self.after)
+        return (start, length) if data[at:start] == self.after else (0, 0)

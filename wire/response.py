@@ -275,25 +275,27 @@ class ResponseReader:
 def _whole_chunk(data: bytes) -> int:
     """Where the bytes begin of which `data` is exactly one chunk, without extensions; 0 when it is not that.
 
-    In plain steps: compiled, they are a few machine instructions each, where a pattern would make objects.
+    In plain steps: compiled, they are a few machine instructions each, where a pattern would make objects and
+    a search that is told from where costs more than all of this.
     """
-    end = data.find(b"\r\n", 1, _SIZE_DIGITS + 2)
-    if end < 0 or data[0] == _ZERO:
-        return 0
-    size = 0
-    for at in range(end):
+    whole = len(data)
+    most = min(whole, _SIZE_DIGITS)
+    size = at = 0
+    while at < most:
         digit = data[at]
         if _ZERO <= digit <= _NINE:
             digit -= _ZERO
         elif _A <= digit & _UPPER <= _F:
             digit = (digit & _UPPER) - _A + 10
         else:
-            return 0
+            break
         size = size * 16 + digit
-    whole = len(data)
-    if whole != end + size + 4 or data[whole - 2] != _CR or data[whole - 1] != _LF:
+        at += 1
+    if not at or whole != at + size + 4 or data[0] == _ZERO:
         return 0
-    return end + 2
+    if data[at] != _CR or data[at + 1] != _LF or data[whole - 2] != _CR or data[whole - 1] != _LF:
+        return 0
+    return at + 2
 
 
 class MalformedAnswer(Exception):
