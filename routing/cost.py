@@ -9,7 +9,6 @@ from math import exp
 from random import Random
 from typing import Final
 
-from routing.policy import chosen
 from routing.types import Choice, EngineLoad, Prompt
 
 LEAST_BYTES: Final = 64
@@ -42,42 +41,56 @@ class PrefixCost:
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
     ) -> Choice:
         """The engine of least cost, one of several by lot."""
-        why, costs = self._costs(prompt, engines, cached)
-        least = min(costs)
-        if self._temperature_s > 0.0 and why == _LEARNED:
-            return self._drawn(prompt, engines, cached, rng, costs, least)
-        alike = least if why == _UNLEARNED else least + _ALIKE_S
-        equal: list[int] = [place for place, cost in enumerate(costs) if cost <= alike]
-        if len(equal) > 1 and cached:  # where it is held it stays: nothing speaks for moving it
-            most = max([cached.get(engines[place].id, 0) for place in equal])
-            equal = [place for place in equal if cached.get(engines[place].id, 0) == most]
+        ends = prompt.ends
+        whole = ends[-1] if ends else 0
+        held = _held(engines, cached)
+        costs = self._costs(whole, prompt.max_tokens, engines, held)
+        why, alike_s = _LEARNED, _ALIKE_S
+        if costs is None:
+            costs, why, alike_s = _unlearned(whole, engines, held), _UNLEARNED, 0.0
+        elif self._temperature_s > 0.0:
+            return self._drawn(whole, engines, held, rng, costs)
+        least = costs[0]
+        for cost in costs:  # compiled, a fifth of what `min` takes
+            if cost < least:
+                least = cost
+        alike = least + alike_s
+        most = -1  # where it is held it stays: nothing speaks for moving it
+        equal: list[int] = []
+        for place, cost in enumerate(costs):
+            if cost <= alike:
+                if held[place] > most:
+                    most = held[place]
+                    equal = [place]
+                elif held[place] == most:
+                    equal.append(place)
         number = len(equal)
         if number == 1:
             place = equal[0]
         elif prompt.session:
             engine = home(prompt.session, [engines[place] for place in equal])
-            return chosen(engine, prompt, cached, _SESSION, least)
+            return _choice(engine, whole, most, _SESSION, least, 1)
         else:
             place = equal[int(rng.random() * number)]
-        return chosen(engines[place], prompt, cached, why, costs[place], number)
+        return _choice(engines[place], whole, most, why, costs[place], number)
 
     def _drawn(
         self,
-        prompt: Prompt,
+        whole: int,
         engines: Sequence[EngineLoad],
-        cached: Mapping[int, int],
+        held: list[int],
         rng: Random,
         costs: list[float],
-        least: float,
     ) -> Choice:
         """Each engine with a chance that falls by e with each `temperature_s` that it costs more."""
+        least = min(costs)
         weights = [exp((least - cost) / self._temperature_s) for cost in costs]
         lot = rng.random() * sum(weights)
         place = 0
         while place < len(weights) - 1 and lot >= weights[place]:
             lot -= weights[place]
             place += 1
-        choice = chosen(engines[place], prompt, cached, _DRAWN, costs[place])
+        choice = _choice(engines[place], whole, held[place], _DRAWN, costs[place], 1)
         choice.propensity = weights[place] / sum(weights)
         return choice
 
@@ -85,20 +98,22 @@ class PrefixCost:
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
     ) -> dict[int, float]:
         """Every engine's cost."""
-        _, costs = self._costs(prompt, engines, cached)
+        whole, held = prompt.ends[-1] if prompt.ends else 0, _held(engines, cached)
+        costs = self._costs(whole, prompt.max_tokens, engines, held)
+        if costs is None:
+            costs = _unlearned(whole, engines, held)
         return {engine.id: cost for engine, cost in zip(engines, costs, strict=True)}
 
     def _costs(
-        self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
-    ) -> tuple[str, list[float]]:
-        ends = prompt.ends
-        whole = ends[-1] if ends else 0
+        self, whole: int, most: int | None, engines: Sequence[EngineLoad], held: list[int]
+    ) -> list[float] | None:
+        """Seconds at each; None where nothing was learned yet of one of them."""
         costs: list[float] = []
-        for engine in engines:
+        for place, engine in enumerate(engines):
             rates = engine.rates
             if rates is None:
-                return _UNLEARNED, _unlearned(whole, engines, cached)
-            uncached = whole - cached.get(engine.id, 0)
+                return None
+            uncached = whole - held[place]
             if uncached < LEAST_BYTES:
                 uncached = LEAST_BYTES
             inflight = float(engine.inflight)
@@ -109,7 +124,6 @@ class PrefixCost:
                 own_s += rates.attention_s_per_token2 * n * (whole / per_token - 0.5 * n)
             wait_s = rates.start_s + rates.prefill_s_per_token * engine.pending_bytes / per_token
             output = rates.output_tokens
-            most = prompt.max_tokens
             if most is not None and most < output:
                 output = float(most)
             itl_s = rates.itl_s + rates.itl_s_per_request * (2.0 * inflight + 1.0)
@@ -117,8 +131,8 @@ class PrefixCost:
             usage, capacity = engine.kv_usage, engine.kv_tokens
             if capacity is not None:
                 if usage is None:  # half of the answers is there in the mean
-                    held = engine.context_bytes / per_token + 0.5 * rates.output_tokens * inflight
-                    usage = (held + n) / capacity
+                    filled = engine.context_bytes / per_token + 0.5 * rates.output_tokens * inflight
+                    usage = (filled + n) / capacity
                 else:
                     usage += (engine.context_bytes - engine.reported_bytes + uncached) / per_token / capacity
             if usage is not None and usage > 0.0:
@@ -126,7 +140,7 @@ class PrefixCost:
                     usage = _FULL
                 cost += self._pressure_s * usage / (1.0 - usage)
             costs.append(cost)
-        return _LEARNED, costs
+        return costs
 
 
 def home(session: int, engines: Sequence[EngineLoad]) -> EngineLoad:
@@ -143,11 +157,27 @@ def home(session: int, engines: Sequence[EngineLoad]) -> EngineLoad:
     return best
 
 
-def _unlearned(whole: int, engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[float]:
+def _held(engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[int]:
+    """Bytes of the prompt that each has: looked up once, for they are asked for several times."""
+    if not cached:
+        return [0] * len(engines)
+    return [cached.get(engine.id, 0) for engine in engines]
+
+
+def _choice(engine: EngineLoad, whole: int, held: int, why: str, cost_s: float, equals: int) -> Choice:
+    """As `routing.policy.chosen` makes it, of what is known here already."""
+    if held > whole:
+        held = whole
+    return Choice(
+        engine.id, why, held, whole - held, engine.inflight, engine.pending_bytes, cost_s, 1.0 / equals
+    )
+
+
+def _unlearned(whole: int, engines: Sequence[EngineLoad], held: list[int]) -> list[float]:
     """LMetric (arXiv 2603.15202): the prompt bytes to be computed there, times the batch."""
     costs: list[float] = []
-    for engine in engines:
-        uncached = whole - cached.get(engine.id, 0)
+    for place, engine in enumerate(engines):
+        uncached = whole - held[place]
         if uncached < LEAST_UNLEARNED_BYTES:
             uncached = LEAST_UNLEARNED_BYTES
         costs.append(float(engine.pending_bytes + uncached) * float(engine.inflight + 1))
