@@ -16,7 +16,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +25,7 @@ from gateway.fleet import Fleet, Fleets
 from gateway.lane_link import LaneLink
 from gateway.loads import LoadTable
 from gateway.recording.tap import TappedLane
+from gateway.request_id import Ids
 from gateway.server import Connection
 from gateway.service import Service
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec
@@ -47,6 +47,14 @@ HEAD = (
 ANSWER = (
     b'{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"%b"},'
     b'"finish_reason":"stop"}],"usage":{"prompt_tokens":100,"completion_tokens":200,"total_tokens":300}}'
+)
+_COPIED, _WRITTEN = SamplingSpec("bench", "m", 1.0, b"salt"), SamplingSpec("recording", None, 1.0, b"salt")
+# What a worker does with each request besides: its name, what it copies it for, and writes down.
+KINDS: tuple[tuple[str, tuple[SamplingSpec, ...], SamplingSpec | None], ...] = (
+    ("alone", (), None),
+    ("copied for an experiment", (_COPIED,), None),
+    ("recorded", (), _WRITTEN),
+    ("copied and recorded", (_COPIED,), _WRITTEN),
 )
 EVENT = (
     b'data: {"choices":[{"index":0,"delta":{"content":" token"},"finish_reason":null}]}'.ljust(203) + b"\n\n"
@@ -84,6 +92,7 @@ class Soon:
 
     def __init__(self) -> None:
         self._due: list[Callable[[], object]] = []
+        self.frames = 0  # that were written
 
     def call_soon(self, call: Callable[[], object]) -> None:
         self._due.append(call)
@@ -103,6 +112,7 @@ class Soon:
 
     def writelines(self, pieces: list[bytes]) -> None:
         b"".join(pieces)  # as a transport does at least once
+        self.frames += len(pieces)
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -151,16 +161,16 @@ class Worker:
         fleet = Fleet(FleetSpec("m", ("m",), False, specs), [Engine(spec) for spec in specs], router)
         pools = {spec.id: Pool(Origin.parse(spec.url), loop=loop) for spec in specs}
         fleets = Fleets([fleet], loads, loads.row(0))
-        self._soon = Soon()
-        lane, links = _lane(self._soon, samplings, record)
+        self.soon = Soon()
+        lane, links = _lane(self.soon, samplings, record)
         for link in links:
-            link.connection_made(self._soon)  # type: ignore[arg-type]
-        self._service = Service(loop, fleets, pools, LimitsSpec(), b"k" * 32, lane)
-        self._service.copies = bool(links)
-        numbers = count()
-        self._clients = [Connection(self._service, lambda: b"%x" % next(numbers)) for _ in range(CLIENTS)]
+            link.connection_made(self.soon)  # type: ignore[arg-type]
+        self.service = Service(loop, fleets, pools, LimitsSpec(), b"k" * 32, lane)
+        self.service.copies = bool(links)
+        ids = Ids(b"")
+        self.clients = [Connection(self.service, ids) for _ in range(CLIENTS)]
         self._engines: list[Upstream] = []
-        for client in self._clients:
+        for client in self.clients:
             client.connection_made(Transport(end))  # type: ignore[arg-type]
         for pool in pools.values():
             for _ in range(CLIENTS):
@@ -173,16 +183,16 @@ class Worker:
     def serve(self, requests: list[bytes], answer: bytes) -> None:
         """Relay these, one after the other."""
         for number, request in enumerate(requests):
-            client = self._clients[number % CLIENTS]
+            client = self.clients[number % CLIENTS]
             client.data_received(request)
-            self._soon.run()
+            self.soon.run()
             self._asked().data_received(answer)
             client._transport.written.clear()  # type: ignore[attr-defined]
-            self._soon.run()
+            self.soon.run()
 
     def stream(self, chunks: int) -> int:
         """Relay a stream and give the ns that its chunks took."""
-        self._clients[0].data_received(_request(512, 1, stream=True))
+        self.clients[0].data_received(request(512, 1, stream=True))
         engine = self._asked()
         engine.data_received(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -193,13 +203,13 @@ class Worker:
             engine.data_received(CHUNK)
         took_ns = time.thread_time_ns() - begun_ns
         engine.data_received(b"0\r\n\r\n")
-        self._soon.run()
-        self._clients[0]._transport.written.clear()  # type: ignore[attr-defined]
+        self.soon.run()
+        self.clients[0]._transport.written.clear()  # type: ignore[attr-defined]
         return took_ns
 
     def rest(self) -> None:
         """What a second does between: the lists of what was timed are taken, no connection is old."""
-        for fleet in self._service.fleets.fleets:
+        for fleet in self.service.fleets.fleets:
             fleet.seconds = type(fleet.seconds)()
         for engine in self._engines:
             engine.idle_since_ns = time.monotonic_ns()
@@ -210,7 +220,14 @@ class Worker:
         return engine
 
 
-def _request(size: int, number: int, *, stream: bool = False) -> bytes:
+def answer() -> bytes:
+    """An engine's, head and body."""
+    said = ANSWER % (b"word " * 180)
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(said) + said
+
+
+def request(size: int, number: int, *, stream: bool = False) -> bytes:
     said = body(size, number, stream=stream)
     return HEAD % (len(said), said)
 
@@ -228,7 +245,7 @@ def least_us(workers: Sequence[Worker], run: Callable[[Worker], int], units: int
 def figures(workers: Sequence[Worker], answer: bytes) -> Iterator[tuple[str, list[float]]]:
     """µs of a small request, of one of 32 KB, and of a streamed chunk, of each worker."""
     for name, size, number in (("0.5 KB", 512, 400), ("32 KB", 32 << 10, 200)):
-        requests = [_request(size, at) for at in range(number)]
+        requests = [request(size, at) for at in range(number)]
 
         def run(worker: Worker, requests: list[bytes] = requests) -> int:
             begun_ns = time.thread_time_ns()
@@ -242,26 +259,16 @@ def figures(workers: Sequence[Worker], answer: bytes) -> Iterator[tuple[str, lis
 def main() -> None:
     """Print them for a worker that copies nothing, and what copying and writing down add."""
     loop = asyncio.new_event_loop()
-    said = ANSWER % (b"word " * 180)
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    answer = head % len(said) + said
-    copied, written = SamplingSpec("bench", "m", 1.0, b"salt"), SamplingSpec("recording", None, 1.0, b"salt")
-    rows: list[tuple[str, tuple[SamplingSpec, ...], SamplingSpec | None]] = [
-        ("alone", (), None),
-        ("copied for an experiment", (copied,), None),
-        ("recorded", (), written),
-        ("copied and recorded", (copied,), written),
-    ]
     with (
         tempfile.TemporaryDirectory() as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as end,  # which is asked whether anything came
     ):
-        workers = [Worker(loop, Path(folder), end, given, record) for _, given, record in rows]
+        workers = [Worker(loop, Path(folder), end, given, record) for _, given, record in KINDS]
         gc.collect()
         gc.freeze()
-        print(f"{'µs':18}", *(f"{name:>26}" for name, *_ in rows))
-        for name, found in figures(workers, answer):
+        print(f"{'µs':18}", *(f"{name:>26}" for name, *_ in KINDS))
+        for name, found in figures(workers, answer()):
             print(f"{name:18}", *(f"{one:26.2f}" for one in found))
     loop.close()
 

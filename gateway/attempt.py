@@ -13,7 +13,7 @@ from gateway.lane_link import Copy
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail
-from gateway.usage import Usage, count, usage
+from gateway.usage import Usage, usage
 from routing.types import Choice
 from wire.clock import monotonic_ns
 from wire.exchange import Ending, Exchange
@@ -122,13 +122,8 @@ class Attempt:
         self._head = response
         relay = self._relay
         status = response.status
-        if status in _ENGINES_FAULT:
-            self.engine.erred(f"it answered {status}", at_ns)
-        if status in _RETRIED_STATUS and (relay.ask.is_stateless or status in _NOT_TAKEN_STATUS):
-            why = "status_429" if status == 429 else "status_5xx"
-            if relay.may_try_another(why, at_ns, response.field(b"retry-after"), full=status == 429):
-                self._give_way(why)
-                return
+        if status >= 400 and self._is_given_up(response, at_ns):
+            return
         self._is_events = response.is_events
         if relay.reply.head_sent and not (self._is_events and status == 200):
             self.exchange.cancel(Ending.MALFORMED)  # the client has the head of an event stream already
@@ -147,6 +142,18 @@ class Attempt:
         else:
             relay.began = True
             relay.reply.send_head(response, more=more)
+
+    def _is_given_up(self, response: ResponseHead, at_ns: int) -> bool:
+        """Whether another engine is to be asked, for what this one says instead of an answer."""
+        relay, status = self._relay, response.status
+        if status in _ENGINES_FAULT:
+            self.engine.erred(f"it answered {status}", at_ns)
+        if status in _RETRIED_STATUS and (relay.ask.is_stateless or status in _NOT_TAKEN_STATUS):
+            why = "status_429" if status == 429 else "status_5xx"
+            if relay.may_try_another(why, at_ns, response.field(b"retry-after"), full=status == 429):
+                self._give_way(why)
+                return True
+        return False
 
     def _held_long_enough(self) -> None:
         self._timer = None
@@ -306,7 +313,7 @@ class Attempt:
         fleet = self._relay.fleet
         if told is not None and fleet is not None:
             self.usage = told
-            count(self._service.tallies.counts, fleet.name, told)
+            fleet.answered(self._service.tallies).told(told)
             if told.completion_tokens and self._relay.prompt is not None:
                 self.engine.said(self._relay.prompt, told.completion_tokens)
             if fleet.lessons is not None:

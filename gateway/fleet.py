@@ -9,6 +9,7 @@ from gateway import outlier, rates
 from gateway.engine import Engine as Engine
 from gateway.loads import LoadRow, LoadTable
 from gateway.spec import FleetSpec
+from gateway.tallies import Answered, Tallies
 from routing.router import Crowd, Router
 from routing.shadow import Shadow
 from routing.types import Choice, EngineLoad, Prompt
@@ -41,6 +42,7 @@ class Fleet:
         self.loads: list[EngineLoad] = []  # those of `ready`
         self.router = router
         self.seconds = Seconds()
+        self._answered: Answered | None = None
         self.busy_ns = 0  # how long its requests that have ended were in flight, together
         self.looked_s = -1.0  # when other workers' loads were last looked at
         self.split: Roles | None = None  # where engines have roles
@@ -71,6 +73,13 @@ class Fleet:
             ready = self._ready = Crowd(loads, busy)
             self.loads = list(loads.values())
         return ready
+
+    def answered(self, tallies: Tallies) -> Answered:
+        """Where its good answers are counted, among the worker's other numbers."""
+        answered = self._answered
+        if answered is None:
+            answered = self._answered = Answered(tallies, self.name)
+        return answered
 
     def has_other(self, without: Collection[int]) -> bool:
         """Whether a request may yet be served by engines that are not among `without`."""

@@ -241,7 +241,8 @@ class Relay:
         if chosen is None:
             chosen = turnstile.choose_again(self, service.fleets, fleet, at_s)
         if chosen is not None:
-            self.send(*chosen)
+            engine, choice = chosen
+            self.send(engine, choice)
 
     def send(self, engine: Engine, choice: Choice, *, fresh: bool = False) -> None:
         """Send it, or the leg of it that is due, to an engine that is charged with it already."""
@@ -385,9 +386,11 @@ class Relay:
 
     def _count(self, engine: str, what: Outcome, attempt: Attempt | None = None) -> None:
         """The one place where a request's end is counted and what it holds is released."""
-        fleet = self.fleet.name if self.fleet is not None else "none"
-        self._service.tallies.counts["requests", fleet, engine, what] += 1
-        ticket = self.ticket
+        fleet, tallies, ticket = self.fleet, self._service.tallies, self.ticket
+        if what is Outcome.COMPLETE and fleet is not None:
+            fleet.answered(tallies).completed(engine)
+        else:
+            tallies.counts["requests", "none" if fleet is None else fleet.name, engine, what] += 1
         if ticket is not None:
             self.ticket = None
             is_answered = attempt is not None and attempt.token_ns > 0 and attempt.status < 400

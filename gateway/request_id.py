@@ -8,6 +8,20 @@ _LONGEST: Final = 128
 _ID: Final = re.compile(rb"[A-Za-z0-9._:/+=@~-]{1,%d}\Z" % _LONGEST)
 
 
+class Ids:
+    """Ids for requests that bring none: what they begin with is the process's, then they are counted."""
+
+    __slots__ = ("_made", "_start")
+
+    def __init__(self, start: bytes) -> None:
+        self._start = start
+        self._made = 0
+
+    def new(self) -> bytes:
+        self._made += 1
+        return b"%b%d" % (self._start, self._made)
+
+
 def request_id(given: bytes, new: Callable[[], bytes]) -> bytes:
     """The id of a request that came with `given` as its x-request-id; `b""` when it came with none.
 

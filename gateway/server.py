@@ -13,6 +13,7 @@ from gateway.cors import Grant
 from gateway.failure import unfinished
 from gateway.refused import Refused
 from gateway.relay import Relay
+from gateway.request_id import Ids
 from gateway.service import Service
 from gateway.tunnel import Tunnel
 from wire.clock import monotonic_ns
@@ -40,9 +41,9 @@ class Connection:
         "_going_on",
         "_head",
         "_id",
+        "_ids",
         "_is_closing",
         "_keeps_alive",
-        "_new_id",
         "_own",
         "_paused",
         "_reader",
@@ -59,9 +60,9 @@ class Connection:
     write: Callable[[bytes], None]  # to the client, at once
     _transport: asyncio.Transport
 
-    def __init__(self, service: Service, new_id: Callable[[], bytes]) -> None:
+    def __init__(self, service: Service, ids: Ids) -> None:
         self._service = service
-        self._new_id = new_id
+        self._ids = ids
         self._reader = RequestReader(service.limits.head_bytes)
         self._events: deque[Event] = deque()
         self._head: RequestHead | None = None  # of the request being read; None between requests
@@ -103,7 +104,7 @@ class Connection:
                 self.grant = ask.grant
                 self.last_ns = at_ns = monotonic_ns()
                 service.tallies.requests += 1
-                self._id = ask.given_id or self._new_id()
+                self._id = ask.given_id or self._ids.new()
                 self._relay = relay = Relay(service, self, ask, at_ns, self._id)
                 relay.whole_came(body)
                 return
@@ -253,7 +254,7 @@ class Connection:
         ask = Ask(request, service, self.peer)
         asked = ask.path
         self.grant = ask.grant
-        self._id = ask.given_id or self._new_id()
+        self._id = ask.given_id or self._ids.new()
         if request.upgrade or request.method == b"CONNECT":
             self._head = None
             said = own.unswitched(ask, service)
@@ -310,7 +311,7 @@ class Connection:
         self._service.tallies.counts[("refused", reason)] += 1
         answer, self._own = self._own, None
         if answer is None:
-            self.grant, self._id = None, self._new_id()  # they were those of the request before
+            self.grant, self._id = None, self._ids.new()  # they were those of the request before
         self._head = None
         ask = None if answer is None else answer.ask
         self.refuse(said, ask, close=True)

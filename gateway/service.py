@@ -1,7 +1,6 @@
 """What a worker serves with: the parts every connection and request of one process share."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import random
@@ -16,6 +15,7 @@ from gateway.fleet import Engine, Fleets
 from gateway.lane_link import LaneLink
 from gateway.retry import Retries
 from gateway.spec import LimitsSpec, WorkerSpec
+from gateway.tallies import Tallies as Tallies
 from gateway.trust import Trust
 from wire.upstream import Pool
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from gateway.relay import Relay
     from gateway.server import Connection
     from gateway.tunnel import Tunnel
-
-
-@dataclass(slots=True)
-class Tallies:
-    """What happened since the worker started, in plain dicts and lists; exported once a second."""
-
-    counts: dict[tuple[str, ...], int] = field(default_factory=lambda: defaultdict(int))
-    retried: int = 0
-    requests: int = 0
 
 
 def _raised(_what: str, error: Exception) -> None:

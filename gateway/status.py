@@ -21,7 +21,7 @@ _WAITING_BYTES = 1 << 20
 def status_frame(service: Service, index: int, at_ns: int) -> bytes:
     """The worker's engines and tallies, packed."""
     counts: dict[str, int] = {"requests": service.tallies.requests, "retried": service.tallies.retried}
-    for key, n in service.tallies.counts.items():
+    for key, n in service.tallies.all().items():
         if key[0] == "requests":
             counts[key[3]] = counts.get(key[3], 0) + n
     engines = [

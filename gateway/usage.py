@@ -6,7 +6,7 @@ is echoed, is never taken for it.
 """
 
 import re
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -17,12 +17,6 @@ from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told
 _WHOLE_BYTES: Final = 32 << 10
 _OBJECT: Final = re.compile(rb'"(?:usage|timings)"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 _USAGE: Final = b'"usage":{'
-_PROMPT: Final = b'"prompt_tokens":'
-_COMPLETION: Final = b'"completion_tokens":'
-_CACHED: Final = b'"cached_tokens":'
-_CACHED_NAME: Final = b"cache"
-_DIGITS: Final = 12
-_BEHIND: Final = b",}"
 _FLAT: Final = re.compile(rb'"(prompt_tokens|completion_tokens|cached_tokens|generated_tokens)"\s*:\s*(\d+)')
 
 
@@ -70,17 +64,6 @@ def usage(last_reads: Iterable[bytes], is_events: bool, first_read: bytes = b"")
     return told
 
 
-def count(counts: MutableMapping[tuple[str, ...], int], fleet: str, told: Usage) -> None:
-    """Add an answer's tokens to the fleet's counters."""
-    if told.prompt_tokens is not None:
-        counts["prompt_tokens", fleet] = counts.get(("prompt_tokens", fleet), 0) + told.prompt_tokens
-    if told.cached_tokens is not None:
-        counts["cached_tokens", fleet] = counts.get(("cached_tokens", fleet), 0) + told.cached_tokens
-    if told.completion_tokens is not None:
-        key = ("completion_tokens", fleet)
-        counts[key] = counts.get(key, 0) + told.completion_tokens
-
-
 _ERRORS: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -108,52 +91,18 @@ def _in_line(line: bytes) -> Usage | None:
 
 
 def _at_end(tail: bytes) -> Usage | None:
-    """The counts, where they stand at the top of a document, at its end and the usual way: as nearly always.
+    """The counts, where they stand at the top of a document and near its end: as nearly always.
 
-    Only one brace closes behind them, so it is the document's own.
+    What follows them up to the document's end is then the rest of one object; anywhere else it is not.
     """
     at = tail.rfind(_USAGE)
     if at < 0:
         return None
-    at += len(_USAGE) - 1
-    end = tail.find(b"}", at)
-    if tail.find(b"{", at + 1, end) >= 0:
-        end = tail.find(b"}", end + 1)  # details, in an object within
-    rest = tail[end + 1 :]
-    if end < 0:
-        return None
-    if rest != b"}" and (rest.count(b"}") != 1 or rest.find(b"{") >= 0 or rest.find(b"]") >= 0):
-        return None
-    prompt = _number(tail, _PROMPT, at, end)
-    completion = _number(tail, _COMPLETION, at, end)
-    if prompt >= 0 and completion >= 0:
-        cached = _number(tail, _CACHED, at, end)
-        if cached >= 0:
-            return Usage(prompt, cached, completion)
-        if tail.find(_CACHED_NAME, at, end) < 0:
-            return Usage(prompt, None, completion)
     try:
-        return _said(decode_told(tail[at : end + 1]))
+        told = decode(b"{" + tail[at:]).usage
     except _ERRORS:
         return None
-
-
-def _number(tail: bytes, name: bytes, start: int, end: int) -> int:
-    """The whole number that stands behind `name` in this part; -1 where none does."""
-    at = tail.find(name, start, end)
-    if at < 0:
-        return -1
-    at += len(name)
-    begun, number = at, 0
-    while at < end and at - begun < _DIGITS:
-        digit = tail[at] - 48
-        if not 0 <= digit <= 9:
-            break
-        number = number * 10 + digit
-        at += 1
-    if at == begun or tail[at] not in _BEHIND:
-        return -1
-    return number
+    return None if told is None else _said(told)
 
 
 def _in_document(tail: bytes) -> Usage | None:
@@ -234,6 +183,8 @@ def _first(*counts: Count) -> Count:
 
 
 def _whole(tokens: Count) -> int | None:
+    if isinstance(tokens, int):  # as all engines write it
+        return tokens if 0 <= tokens < 1 << 40 else None
     return int(tokens) if tokens is not None and 0 <= tokens < 1 << 40 else None
 
 

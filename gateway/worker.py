@@ -4,7 +4,6 @@ import asyncio
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
-from itertools import count
 from pathlib import Path
 from random import random
 from time import monotonic_ns
@@ -31,6 +30,7 @@ from gateway.metrics import WorkerMetrics
 from gateway.pools import Pools
 from gateway.recording.spec import NAME as RECORDING
 from gateway.recording.tap import lane_of
+from gateway.request_id import Ids
 from gateway.server import Connection
 from gateway.service import Service, Tallies
 from gateway.spec import WorkerSpec
@@ -69,8 +69,8 @@ async def serve_worker(
     worker = _Worker(spec, loop, tasks, log, unreached, tripped)
     if switched is not None:
         switched.obeyed_by(worker.lane.switch)
-    new_id = _ids()
-    porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, new_id), tasks)
+    ids = Ids(b"sl-%b-" % secrets.token_hex(6).encode())
+    porter = Porter(worker.service, worker.certificates, lambda: Connection(worker.service, ids), tasks)
     servers = [await porter.serve(one) for one in listeners]
     tasks.spawn(worker.lane.keep_connected(), name="lane")
     tasks.spawn(worker.status.keep_connected(), name="status")
@@ -191,7 +191,7 @@ class _Worker:
     def _brake(self) -> None:
         service = self.service
         names = {fleet.spec.model: fleet.name for fleet in service.fleets.fleets}
-        self.brakes.look(service.tallies.counts, names)
+        self.brakes.look(service.tallies.all(), names)
 
     def _look(self, now_ns: int) -> None:
         if self.known is not None and self.studies is not None:
@@ -237,7 +237,7 @@ class _Worker:
         for fleet in service.fleets.fleets:
             if fleet.shadow is not None:
                 shadow_series(fleet.name, fleet.shadow, tallies.counts)
-        counts = dict(tallies.counts)
+        counts = tallies.all()
         for (experiment, reason), dropped in service.lane.dropped.items():
             counts[("lane_dropped", experiment, reason)] = dropped
         for one in service.lane.experiments:
@@ -308,9 +308,3 @@ def _keys(spec: WorkerSpec) -> list[str]:
 
 def _opened(spec: WorkerSpec) -> frozenset[str]:
     return frozenset(path for fleet in spec.fleets for one in fleet.engines for path in one.allow_paths)
-
-
-def _ids() -> Callable[[], bytes]:
-    """Request ids for requests that bring none: random per process, counted within it."""
-    start, numbers = b"sl-%b-" % secrets.token_hex(6).encode(), count(1)
-    return lambda: b"%b%x" % (start, next(numbers))

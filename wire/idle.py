@@ -5,8 +5,6 @@ import select
 from collections import deque
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from wire.clock import monotonic_ns
-
 # A connection idle for less is taken unasked: in a busy pool the question would cost more than the rare loss,
 # which ends in a repeat anyway.  One idle for longer belongs to a pool that has the time.
 _LOOKED_AFTER_NS: Final = 10_000_000
@@ -65,12 +63,9 @@ class Idle(Generic[C]):
         connection.idle_since_ns = at_ns
         self._kept.append(connection)
 
-    def take(self) -> C | None:
+    def take(self, now_ns: int) -> C | None:
         """A connection to use now; those found unusable are dropped."""
         kept = self._kept
-        if not kept:
-            return None
-        now_ns = monotonic_ns()
         while kept:
             connection = kept.pop()
             idle_ns = now_ns - connection.idle_since_ns

@@ -96,11 +96,12 @@ class Pool:
         `fresh`: do not take an idle connection.
         """
         exchange = Exchange(answer, bodiless=bodiless, streaming=streaming, flow=flow)
-        connection = None if fresh else self._idle.take()
+        at_ns = monotonic_ns()
+        connection = None if fresh else self._idle.take(at_ns)
         if connection is not None:
             exchange.reused = True
             connection.begin(exchange)
-            exchange.written_ns = monotonic_ns()
+            exchange.written_ns = at_ns
             if isinstance(request, bytes):
                 connection.transport.write(request)
             else:
@@ -108,9 +109,9 @@ class Pool:
             return exchange
         exchange._unsent = (request,) if isinstance(request, bytes) else request
         if self._closed:
-            self._loop.call_soon(exchange._end, Ending.REFUSED, monotonic_ns())
+            self._loop.call_soon(exchange._end, Ending.REFUSED, at_ns)
         elif (len(self._all) >= self._max and not self.evict()) or not self._room.take():
-            self._loop.call_soon(exchange._end, Ending.FULL, monotonic_ns())
+            self._loop.call_soon(exchange._end, Ending.FULL, at_ns)
         else:
             connection = Connection(self)
             self._all.add(connection)

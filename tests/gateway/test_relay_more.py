@@ -143,7 +143,7 @@ def test_a_request_refused_for_its_size_is_counted_once(served: list[Service]) -
                 await asyncio.sleep(0.01)
             assert parse(await reader.read()).status == 413
             writer.close()
-            counted = {key[3]: n for key, n in served[0].tallies.counts.items() if key[0] == "requests"}
+            counted = {key[3]: n for key, n in served[0].tallies.all().items() if key[0] == "requests"}
             assert counted == {"too_large": 1} and gateway.inflight() == 0
 
     run(test())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.usage import Usage, count, usage
+from gateway.usage import Usage, usage
 
 FIXTURES = Path(__file__).parents[1] / "analysis" / "fixtures"
 
@@ -109,6 +109,15 @@ def test_neither_a_models_words_nor_an_echoed_schema_are_taken_for_counts() -> N
     )
 
 
+def test_counts_that_stand_within_something_else_are_not_the_documents() -> None:
+    own = b'"usage":{"prompt_tokens":1,"completion_tokens":2}'
+    others = b'"usage":{"prompt_tokens":7,"completion_tokens":7}'
+    for within in (b'"last":{%b}', b'"last":[{%b}]', b'"last":{"a":{%b}}', b'"last":{%b,"b":[{}]}'):
+        assert usage([b"{" + own + b"," + within % others + b"}"], False) == Usage(1, None, 2)
+        assert usage([b"{" + within % others + b',"id":1}'], False) is None
+    assert usage([b'{"choices":[],' + own + b',"x":null,"y":{"z":[]}}'], False) == Usage(1, None, 2)
+
+
 def test_a_long_document_is_not_read_whole_and_yet_tells() -> None:
     vectors = (
         b'{"data":['
@@ -136,17 +145,6 @@ def test_a_count_that_is_no_count_is_missing(number: str) -> None:
 )
 def test_no_answer_crashes_the_search(pieces: list[bytes], is_events: bool) -> None:
     usage(pieces, is_events)
-
-
-def test_counts_are_added_to_the_fleets_own_and_missing_ones_make_none() -> None:
-    counts: dict[tuple[str, ...], int] = {}
-    count(counts, "llama", Usage(5, None, 7))
-    count(counts, "llama", Usage(1, 1, None))
-    assert counts == {
-        ("prompt_tokens", "llama"): 6,
-        ("completion_tokens", "llama"): 7,
-        ("cached_tokens", "llama"): 1,
-    }
 
 
 COUNTS = st.one_of(st.integers(0, 1 << 30), st.none(), st.floats(0, 1e6), st.just("7"))

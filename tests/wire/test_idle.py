@@ -83,7 +83,7 @@ def test_what_was_lost_meanwhile_is_given_to_nobody_and_held_no_longer_than_the_
             assert len(idle._kept) == 0 or not idle._kept[0].lost
         elif step in ("take", "oldest"):
             expected = there.pop(-1 if step == "take" else 0) if there else None
-            assert (idle.take() if step == "take" else idle.oldest()) is expected
+            assert (idle.take(monotonic_ns()) if step == "take" else idle.oldest()) is expected
         assert len(idle) == len(there)
     idle.retire(monotonic_ns() + 3601 * 10**9)
     assert len(idle) == 0 and all(one.lost for one in there)
