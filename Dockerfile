@@ -17,7 +17,8 @@ RUN python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))
       > requirements.txt \
  && /opt/shadowlane/bin/pip install --only-binary :all: --requirement requirements.txt
 COPY . .
-RUN HATCH_BUILD_HOOK_ENABLE_MYPYC=1 /opt/shadowlane/bin/pip install --no-deps .
+# Hidden: functions call one another directly, and are put into one another, where others might be put in their place.
+RUN CFLAGS=-fvisibility=hidden HATCH_BUILD_HOOK_ENABLE_MYPYC=1 /opt/shadowlane/bin/pip install --no-deps .
 
 FROM python:3.13-slim
 # Numeric, so that Kubernetes can tell it is not root; it owns only the folder of the experiments' logs.

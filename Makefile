@@ -102,7 +102,8 @@ fast: $(VENV)/.runtime  ## the way of a request compiled to C, into build/fast (
 	@command -v "$${CC:-cc}" > /dev/null || { echo "a C compiler is needed (Debian: apt-get install gcc)" >&2; exit 1; }
 	@rm -rf build/fast build/source && mkdir -p build/source
 	@cp -r $(PACKAGES) pyproject.toml README.md LICENSE build/source  # what is compiled lands beside its source
-	HATCH_BUILD_HOOK_ENABLE_MYPYC=1 $(PIP) install --no-deps --target build/fast ./build/source
+	CFLAGS="$${CFLAGS-} -fvisibility=hidden" HATCH_BUILD_HOOK_ENABLE_MYPYC=1 \
+	  $(PIP) install --no-deps --target build/fast ./build/source
 	@echo 'run it so: PYTHONPATH=$(CURDIR)/build/fast $(BIN)/shadowlane serve ...  (without PYTHONPATH the sources run)'
 
 .PHONY: test-fast
