@@ -133,5 +133,5 @@ def shadowlane(log_dir: Path, *flags: str) -> Iterator[Gateway]:
     argv += ["--admin", f"127.0.0.1:{admin_port}", "--state-dir", str(log_dir / "state"), *flags]
     admin = f"http://127.0.0.1:{admin_port}"
     env = {"PYTHONPATH": str(HERE.parents[1])}
-    with started(argv, env, log_dir / "shadowlane.log", admin + "/readyz", 60) as pid:
+    with started(argv, env, log_dir / "shadowlane.log", admin + "/readyz", 180) as pid:
         yield Gateway(f"http://127.0.0.1:{port}", admin, pid)

@@ -58,7 +58,7 @@ def test_production_teaches_by_its_own_ids_and_clients_see_what_they_would_have_
         admin, url = f"http://127.0.0.1:{admin_port}", f"http://127.0.0.1:{port}"
         serve = [sys.executable, "-P", "-m", "gateway.cli", "serve", "-c", str(tmp_path / "a.yaml")]
         env = {"PYTHONPATH": str(HERE.parents[1])}
-        with started(serve, env, tmp_path / "s.log", admin + "/readyz", 60):
+        with started(serve, env, tmp_path / "s.log", admin + "/readyz", 180):
             deadline_s = time.monotonic() + 120
             for turn in range(100):
                 said.append({"role": "user", "content": f"Turn {turn}: " + "where do they lie? " * 15})

@@ -65,8 +65,8 @@ def test_an_engine_is_launched_warmed_compared_and_ended_with_all_its_processes(
     emulator = [sys.executable, "-m", "emulator", "--model", "tiny", "--port", str(engine_port)]
     serve = [sys.executable, "-P", "-m", "gateway.cli", "serve", "-c", str(tmp_path / "a.yaml")]
     with (
-        started(emulator, env, tmp_path / "e.log", f"http://127.0.0.1:{engine_port}/health", 60),
-        started(serve, env, tmp_path / "s.log", admin + "/readyz", 60) as pid,
+        started(emulator, env, tmp_path / "e.log", f"http://127.0.0.1:{engine_port}/health", 180),
+        started(serve, env, tmp_path / "s.log", admin + "/readyz", 180) as pid,
     ):
         deadline_s = time.monotonic() + 600
         engines: list[dict[str, Any]] = []
