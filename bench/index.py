@@ -5,11 +5,14 @@
 Multi-turn chats of 8k tokens (32 KB) over 16 engines, each sent where it was before: per turn an answer and a
 question. "blocks" are a prompt's links, of a KB at most, each counted once for each engine that holds it.
 A memory that is full lets go of as many as come. How much room Python's tables then have to spare depends on
-how far their number is from a power of two, so several sizes are tried, and the least and most shown.
+how far their number is from a power of two, so several sizes are tried, and the least and most shown: what
+Python was asked for ("allocated"), and by how much the process grew, its allocator's rounding and unused
+pages with it ("resident").
 With `PYTHONPATH=build/fast:. python -P -m bench.index` the compiled form is measured (`make fast`).
 """
 
 import gc
+import multiprocessing
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +20,7 @@ from random import Random
 from statistics import median
 from time import perf_counter_ns
 
+from bench.events import resident_bytes
 from routing import index
 from routing.index import PrefixIndex
 
@@ -97,7 +101,7 @@ def full(entries: int, rng: Random, kind: str) -> PrefixIndex:
     return found
 
 
-def memory(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: str) -> float:
+def allocated(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: str) -> float:
     """Bytes an entry, by what Python allocated, keys and all."""
     gc.collect()
     tracemalloc.start()
@@ -107,6 +111,20 @@ def memory(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: 
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     return used / held(found)
+
+
+def resident(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: str) -> float:
+    """Bytes an entry, by how much a process of its own grew."""
+    with multiprocessing.get_context("spawn").Pool(1) as alone:
+        return alone.apply(_grew, (make, entries, kind))
+
+
+def _grew(make: Callable[[int, Random, str], PrefixIndex], entries: int, kind: str) -> float:
+    gc.collect()
+    before = resident_bytes()
+    found = make(entries, Random(1), kind)
+    gc.collect()
+    return (resident_bytes() - before) / held(found)
 
 
 def timed(found: PrefixIndex, prompts: list[Asked]) -> tuple[float, float]:
@@ -157,9 +175,11 @@ def turn_us() -> float:
 def main() -> None:
     print("compiled" if index.__file__.endswith(".so") else "interpreted", sys.version.split()[0])
     for kind in (LONG, CHATS, TINY):
-        growing = memory(grown, 200_000, kind)
-        steady = [memory(full, size, kind) for size in SIZES]
-        print(f"{kind:20} {growing:6.0f} B an entry; full {min(steady):.0f} to {max(steady):.0f}")
+        for name, memory in (("allocated", allocated), ("resident", resident)):
+            growing = memory(grown, 200_000, kind)
+            steady = [memory(full, size, kind) for size in SIZES]
+            told = f"{growing:6.0f} B an entry; full {min(steady):.0f} to {max(steady):.0f}"
+            print(f"{kind:20} {name:10} {told}", flush=True)
     base = 0.0
     for entries in (1_000, 10_000, 100_000, 1_000_000):
         found, some = filled(entries, Random(1), CHATS)

@@ -9,7 +9,8 @@ along a chain is monotone, and `match` bisects.
 from collections.abc import Sequence
 from typing import Final
 
-from routing.recency import Run, Trunk
+from routing.recency import Trunk
+from routing.roots import Roots
 from routing.runs import Runs
 
 DEFAULT_CAPACITY_BYTES: Final = 256 * 1024 * 4
@@ -33,8 +34,7 @@ class PrefixIndex:
         self._step_s = max_age_s / 1024
         self._at_s = 0.0
         self._engines: dict[int, Runs] = {}
-        # Who holds a chain's first link: most hold nothing of it, and are not asked.
-        self._roots: dict[int, Run] = {}
+        self._roots = Roots()
         self._sizes: dict[int, int] = {}
         self._shares: dict[int, float] = {}
 
@@ -101,9 +101,8 @@ class PrefixIndex:
         found: dict[int, int] = {}
         if not chain:
             return found
-        root = self._roots.get(chain[0])
         length = len(chain)
-        while root is not None:
+        for root in self._roots.holders(chain[0]):
             trunk = root.parent
             assert isinstance(trunk, Trunk)
             entries = trunk.entries
@@ -115,7 +114,6 @@ class PrefixIndex:
                 else:
                     high = middle
             found[trunk.engine] = ends[low - 1]
-            root = root.beside
         return found
 
     def forget(self, engine: int) -> None:

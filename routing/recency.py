@@ -5,24 +5,12 @@ class Run:
     """Links that stand and fall together but for their end: `before`, and then `last`, mostly alone.
 
     `unsure`: how many requests sent it that have not been answered yet, as long as none has been; -1 from the
-    first answer on. `beside`: of a run that continues nothing, the next engine's that begins with that link.
+    first answer on. `kept`: how many runs continue this one; where none does, minus the bytes that are
+    answered where it ends. `older` and `newer` are its neighbours in a queue, None outside of one.
     """
 
-    __slots__ = (
-        "answer",
-        "at_s",
-        "before",
-        "beside",
-        "kept",
-        "last",
-        "newer",
-        "older",
-        "parent",
-        "queue",
-        "size",
-        "unsure",
-        "users",
-    )
+    # A prompt of a few words is a run: a field more or less is 16 bytes for each of them, or none.
+    __slots__ = ("at_s", "before", "kept", "last", "newer", "older", "parent", "size", "unsure", "users")
 
     def __init__(
         self, parent: "Run | None", before: tuple[int, ...], last: int, size: int, unsure: int
@@ -30,14 +18,11 @@ class Run:
         self.parent = parent
         self.before = before
         self.last = last
-        self.beside: Run | None = None
         self.size = size  # bytes
-        self.answer = 0  # bytes that are answered where it ends, as long as nothing continues it
         self.unsure = unsure
-        self.kept = 0  # runs that continue this one
+        self.kept = 0
         self.users = 0  # requests in flight that end here, and runs in use that continue this one
         self.at_s = 0.0
-        self.queue: Recency | None = None
         self.older: Run | None = None
         self.newer: Run | None = None
 
@@ -63,53 +48,44 @@ class Trunk(Run):
 class Recency:
     """A queue of runs; a run is in one at most."""
 
-    __slots__ = ("newest", "oldest")
+    __slots__ = ("_end",)
 
     def __init__(self) -> None:
-        self.oldest: Run | None = None
-        self.newest: Run | None = None
+        # A ring: the oldest follows the end, which follows the newest.
+        self._end = end = Run(None, (), 0, 0, -1)
+        end.older = end.newer = end
+
+    @property
+    def oldest(self) -> Run | None:
+        """None where the queue is empty."""
+        oldest = self._end.newer
+        return None if oldest is self._end else oldest
 
     def add(self, run: Run) -> None:
         """Make it the newest, wherever it was."""
-        if run is self.newest:
+        end = self._end
+        newest = end.older
+        if run is newest or newest is None:
             return
-        if run.queue is not None:
-            take_out(run)
-        newest = self.newest
-        run.older = newest
-        if newest is None:
-            self.oldest = run
-        else:
-            newest.newer = run
-        self.newest = run
-        run.queue = self
+        take_out(run)
+        run.older, run.newer = newest, end
+        newest.newer = end.older = run
 
     def add_oldest(self, run: Run) -> None:
         """Make it the oldest, wherever it was."""
         take_out(run)
-        oldest = self.oldest
-        run.newer = oldest
+        end = self._end
+        oldest = end.newer
         if oldest is None:
-            self.newest = run
-        else:
-            oldest.older = run
-        self.oldest = run
-        run.queue = self
+            return
+        run.older, run.newer = end, oldest
+        oldest.older = end.newer = run
 
 
 def take_out(run: Run) -> None:
     """Out of the queue it is in, if any."""
-    queue = run.queue
-    if queue is None:
-        return
     older, newer = run.older, run.newer
-    if older is None:
-        queue.oldest = newer
-    else:
-        older.newer = newer
-    if newer is None:
-        queue.newest = older
-    else:
-        newer.older = older
+    if older is None or newer is None:
+        return
+    older.newer, newer.older = newer, older
     run.older = run.newer = None
-    run.queue = None

@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from routing.recency import Recency, Run, Trunk, take_out
+from routing.roots import Roots, tighten
 
 _SURE: Final = -1
 _SMALL: Final = 4096
 _SIZES: Final = tuple(range(_SMALL))
 """A size that is often seen is one object, not one for each run that has it."""
+_ANSWERS: Final = tuple(range(0, -_SMALL, -1))
 
 
 class Runs:
-    """One engine's runs. `roots` is shared by all engines: a chain's first link -> the runs that begin with
-    it, one for each engine that holds it, each `beside` the next. `entries` has all other links.
+    """One engine's runs. `roots`, which all engines share, has those that begin a chain, by its first link;
+    `entries` has all other links.
 
     Queues hold the runs where a prompt ended, by when one last did, and those whose continuations went:
     `_busy` those that are in use, `_idle` the others.
@@ -43,7 +45,7 @@ class Runs:
         "used_bytes",
     )
 
-    def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, roots: dict[int, Run]) -> None:
+    def __init__(self, engine: int, capacity_bytes: int, least_bytes: int, roots: Roots) -> None:
         """`least_bytes`: what a link counts at the least against the capacity."""
         self._roots = roots
         self._least_bytes = least_bytes
@@ -76,17 +78,14 @@ class Runs:
             else:
                 run = found
                 low = middle + 1
-        beside: Run | None = None
         if run is None:
-            beside = self._roots.get(chain[0])
-            if beside is not None:
-                run = self._own(beside)
+            run = self._roots.own(chain[0], self.trunk)
             if run is None:
                 low = 0
         if run is not None and run.last != chain[low - 1]:
             run = self._split(run, chain[low - 1])
         if run is None or low < fits:
-            run = self._added(run, beside, chain, ends, low, fits)
+            run = self._added(run, chain, ends, low, fits)
         elif run.unsure != _SURE:
             run.unsure += 1
         run.at_s = self._told_s = at_s
@@ -96,7 +95,7 @@ class Runs:
 
     def release(self, link: int) -> None:
         """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
-        self._release(self.entries.get(link) or self._own(self._roots.get(link)))
+        self._release(self._ending(link))
 
     def in_use(self, chain: Sequence[int]) -> int:
         """How many of the chain's first links requests in flight have, too."""
@@ -111,36 +110,34 @@ class Runs:
                 high = middle
         if low > 1:
             return low
-        run = self._own(self._roots.get(chain[0]))
+        run = self._roots.own(chain[0], self.trunk)
         return 1 if run is not None and run.users else 0
 
     def answer(self, link: int, size: int) -> None:
         """So many bytes are the answer to what ends in `link`, or will be. Of several the last counts."""
-        run = self.entries.get(link) or self._own(self._roots.get(link))
-        if run is None or run.kept or run.last != link:
+        run = self._ending(link)
+        if run is None or run.kept > 0 or run.last != link:
             return
-        if size < _SMALL:
-            size = _SIZES[size]
-        self.held_bytes += size - run.answer
-        run.answer = size
+        self.held_bytes += size + run.kept
+        run.kept = _ANSWERS[size] if size < _SMALL else -size
         if self.held_bytes > self.capacity_bytes:
             self.evict()
 
     def confirm(self, link: int) -> None:
         """What ends in `link` is held, and so is what it continues."""
-        run = self.entries.get(link) or self._own(self._roots.get(link))
+        run = self._ending(link)
         while run is not None and run.unsure != _SURE:
             run.unsure = _SURE
             run = run.parent
 
     def retract(self, link: int) -> None:
         """One request less was sent what ends in `link`: gone when it was the last, and none was answered."""
-        run = self.entries.get(link) or self._own(self._roots.get(link))
+        run = self._ending(link)
         if run is None or run.unsure == _SURE:
             return
         if run.unsure > 0:
             run.unsure -= 1
-        while run is not None and run.unsure == 0 and not run.kept:
+        while run is not None and run.unsure == 0 and run.kept <= 0:
             parent = run.parent
             self._remove(run, oldest=False)
             run = parent
@@ -149,7 +146,7 @@ class Runs:
         """Let go of what was touched before then, and is not in use."""
         run = self._idle.oldest
         while run is not None and run.at_s < before_s:
-            if run.kept:
+            if run.kept > 0:
                 take_out(run)
             else:
                 self._remove(run, oldest=True)
@@ -163,13 +160,13 @@ class Runs:
                 run = self._busy.oldest
             if run is None:
                 return
-            if run.kept:
+            if run.kept > 0:
                 take_out(run)  # what continues it is younger, and so is it
                 continue
             surplus = self.held_bytes - self.capacity_bytes
-            if run.answer:
-                gone = min(surplus, run.answer)
-                run.answer -= gone
+            if run.kept < 0:
+                gone = min(surplus, -run.kept)
+                run.kept += gone
                 self.held_bytes -= gone
                 continue
             links = len(run.before) + 1
@@ -190,28 +187,24 @@ class Runs:
     def clear(self) -> None:
         """Forget everything but the capacity."""
         while (run := self._idle.oldest or self._busy.oldest) is not None:
-            if run.kept:
+            if run.kept > 0:
                 take_out(run)
             else:
                 self._remove(run, oldest=True)
 
-    def _own(self, run: Run | None) -> Run | None:
-        """This engine's of the runs that begin with one link."""
-        trunk = self.trunk
-        while run is not None and run.parent is not trunk:
-            run = run.beside
-        return run
+    def _ending(self, link: int) -> Run | None:
+        """The run that has a link."""
+        return self.entries.get(link) or self._roots.own(link, self.trunk)
 
     def _added(
         self,
         parent: Run | None,
-        beside: Run | None,
         chain: Sequence[int],
         ends: Sequence[int],
         start: int,
         end: int,
     ) -> Run:
-        """Take in `chain[start:end]`. Without a parent `beside` are the others' runs that begin so."""
+        """Take in `chain[start:end]`, which continues `parent`, if anything."""
         size = ends[end - 1] - (ends[start - 1] if start else 0)
         least = self._least_bytes * (end - start)
         if size < least:
@@ -224,8 +217,7 @@ class Runs:
         if parent is None:
             parent = self.trunk
             run = Run(parent, before, last, size, 1)
-            run.beside = beside
-            self._roots[chain[0]] = run
+            self._roots.add(chain[0], run)
             if before:
                 for link in before[1:]:
                     entries[link] = run
@@ -235,9 +227,11 @@ class Runs:
             for link in before:
                 entries[link] = run
             entries[last] = run
+        if parent.kept < 0:
+            self.held_bytes += parent.kept  # the answer is in what continues
+            parent.kept = 0
         parent.kept += 1
-        self.held_bytes -= parent.answer  # it is in what continues
-        parent.answer = 0
+        tighten(entries)
         return run
 
     def _split(self, run: Run, link: int) -> Run:
@@ -251,9 +245,8 @@ class Runs:
         entries = self.entries
         inner = before[:at]
         if parent is self.trunk:
-            head.beside = self._roots[before[0]]
-            self._roots[before[0]] = head
-            self._uproot(run, before[0])
+            self._roots.discard(before[0], run)
+            self._roots.add(before[0], head)
             if at:
                 inner = before[1:at]
                 entries[link] = head
@@ -271,19 +264,19 @@ class Runs:
         entries, before, parent = self.entries, run.before, run.parent
         assert parent is not None
         if parent is self.trunk:
-            self._uproot(run, before[0] if before else run.last)
+            self._roots.discard(before[0] if before else run.last, run)
             if before:
                 before = (*before[1:], run.last)
         else:
             del entries[run.last]
         for link in before:
             del entries[link]
-        self.held_bytes -= run.size + run.answer
+        self.held_bytes -= run.size - run.kept
         take_out(run)
         self._unuse(run)
         run.parent = None
         parent.kept -= 1
-        if not parent.kept and parent.queue is None:
+        if not parent.kept and parent.older is None:
             parent.at_s = run.at_s
             queue = self._busy if parent.users else self._idle
             if oldest:
@@ -305,7 +298,7 @@ class Runs:
             if run.users:
                 return
             self.used_bytes -= run.size
-            if run.queue is self._busy:
+            if run.older is not None:
                 run.at_s = self._told_s
                 self._idle.add(run)
             run = run.parent
@@ -315,18 +308,6 @@ class Runs:
         if run.users:
             run.users = 0
             self.used_bytes -= run.size
-            if run.queue is not None:
+            if run.older is not None:
                 self._idle.add_oldest(run)
             self._release(run.parent)
-
-    def _uproot(self, run: Run, first: int) -> None:
-        at, beside = self._roots[first], run.beside
-        run.beside = None
-        if at is not run:
-            while at.beside is not run and at.beside is not None:
-                at = at.beside
-            at.beside = beside
-        elif beside is None:
-            del self._roots[first]
-        else:
-            self._roots[first] = beside
