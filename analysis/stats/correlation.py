@@ -12,12 +12,9 @@ def autocorrelation_time(values: NDArray[np.float64]) -> float:
     1 for independent values; (1 + rho) / (1 - rho) for an AR(1) sequence. Too few or constant values give 1.
     """
     n = len(values)
-    if n < 4:
+    if n < 4 or values.min() == values.max():  # whose mean may be off by its last digit, and looks correlated
         return 1.0
     centred = values - values.mean()
-    variance = float(centred @ centred)
-    if variance <= 0.0:
-        return 1.0
     spectrum = np.fft.rfft(centred, 2 * n)
     covariance = np.fft.irfft(spectrum * np.conj(spectrum), 2 * n)[:n]
     taus = 2.0 * np.cumsum(covariance / covariance[0]) - 1.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from bench.verdicts.ours import ALPHA, calibration, failure_look, fair_is_withheld, looks, mcnemar_look
 from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
+from bench.verdicts.scores import DEPENDENCES, KINDS, scored
 from bench.verdicts.usual import PRACTICES, Said
 
 PAIRS = 5_000  # after the calibration
@@ -30,6 +31,7 @@ def main() -> None:
     _usual(max(1, asked.runs // 3), asked.seed)
     _power(max(1, asked.runs // 4), asked.seed)
     _failures(max(1, asked.runs * 3 // 2), asked.seed)
+    _scores(range(asked.seed, asked.seed + asked.runs))
 
 
 def _runs(scene: Scene, runs: range, pairs: int, effect: float = 0.0, candidates: int = 1) -> Iterator[Run]:
@@ -149,6 +151,25 @@ def _failures(runs: int, seed: int) -> None:
         name = f"in bursts of {burst}" if burst > 1 else name
         _row(name, wrong[0], f"{of_eight / runs:.3f}", needed[0], wrong[1], needed[1])
     print("windows: as judged; single pairs: McNemar's e-process, which holds for independent pairs alone")
+
+
+def _scores(seeds: range) -> None:
+    """How often outputs are misjudged where a candidate answers as the control answers itself."""
+    print(
+        "\nOutputs that differ as the control's do: the share of runs in which, at any look, the true mean is"
+    )
+    print("missed, the floor is surely left, and DIVERGES is said (which first divergence alone decides)")
+    _row("scores, by their neighbours", *(depends.name for depends in DEPENDENCES))
+    for kind in KINDS:
+        cells = []
+        for depends in DEPENDENCES:
+            said = [scored(kind, depends, PAIRS, seed) for seed in seeds]
+            shares = (
+                sum(each) / len(said)
+                for each in zip(*((s.missed, s.left_floor, s.diverges) for s in said), strict=True)
+            )
+            cells.append(" ".join(f"{share:.3f}" for share in shares))
+        _row(kind.name, *cells)
 
 
 def _median(found: list[int | None]) -> str:

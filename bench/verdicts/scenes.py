@@ -72,7 +72,7 @@ class Run:
 def draw(scene: Scene, pairs: int, seed: int, effect: float = 0.0, candidates: int = 1) -> Run:
     """One experiment.  All candidates have the same requests, and share the one control."""
     rng = np.random.default_rng(seed)
-    noise = _noise(scene, 3 + candidates, pairs, rng) * (SPREAD / sqrt(2.0))
+    noise = noisy(scene, 3 + candidates, pairs, rng) * (SPREAD / sqrt(2.0))
     content, other = rng.normal(5.0, _CONTENT, (2, pairs))
     rise, effects = np.zeros(pairs), np.full(pairs, effect)
     if scene.drift:
@@ -84,7 +84,7 @@ def draw(scene: Scene, pairs: int, seed: int, effect: float = 0.0, candidates: i
     apart = np.exp(other + rise + noise[2])
     answered = np.exp(content + rise + noise[3:] + effects)
     if scene.silent:
-        pressure = _noise(_PRESSED, 1, pairs, rng)[0]
+        pressure = noisy(_PRESSED, 1, pairs, rng)[0]
         taken = pressure <= np.quantile(pressure, 1.0 - _PRESSURE_DROPS)
         control, twin, apart, answered = (
             (row * np.exp(_SLOWED * pressure))[..., taken] for row in (control, twin, apart, answered)
@@ -107,7 +107,7 @@ def failures(
     rng = np.random.default_rng(seed)
     if burst > 1:
         return np.stack([_bursts(share, burst, pairs, rng) for share in shares])
-    noise = _noise(scene, len(shares) + 1, pairs, rng)
+    noise = noisy(scene, len(shares) + 1, pairs, rng)
     arms = sqrt(alike) * noise[-1] + sqrt(1.0 - alike) * noise[:-1]
     limits = np.array([[NormalDist().inv_cdf(1.0 - share)] for share in shares])
     return np.asarray(arms > limits)
@@ -124,7 +124,7 @@ def _bursts(share: float, burst: int, pairs: int, rng: np.random.Generator) -> N
     return np.repeat(failing, lengths)[:pairs]
 
 
-def _noise(scene: Scene, rows: int, pairs: int, rng: np.random.Generator) -> Floats:
+def noisy(scene: Scene, rows: int, pairs: int, rng: np.random.Generator) -> Floats:
     """Noise with variance one."""
     if scene.heavy:
         return np.asarray(rng.standard_t(3, (rows, pairs)) / sqrt(3.0))

@@ -112,6 +112,7 @@ def test_tau_of_an_ar1_sequence_is_what_the_formula_says(rho: float) -> None:
 def test_tau_is_at_least_1_and_1_where_nothing_can_be_said() -> None:
     assert autocorrelation_time(np.array([1.0, -1.0] * 50)) == 1.0
     assert autocorrelation_time(np.zeros(50)) == 1.0
+    assert autocorrelation_time(np.full(500, 0.99)) == 1.0  # whose mean is not 0.99 to the last digit
     assert autocorrelation_time(np.empty(0)) == 1.0
 
 
