@@ -92,7 +92,8 @@ def _at_slo(cost: Json, said: Json) -> str:
         return f"{bears}; what that costs is withheld: {total['withheld']}"
     bound = "at most " if load["bound"] == "at most" else "about "
     price = f"{bound}{short(total['value'])} {cost['currency']}"
-    return f"{bears}: {price} per million tokens, input and output together"
+    at = f"at the {level['requests_per_s']:.3g} requests/s it had ({level['multiplier']:g}x)"
+    return f"{bears}: {at} {price} per million tokens, input and output together"
 
 
 def compared(cost: Json) -> list[str]:
@@ -106,7 +107,11 @@ def compared(cost: Json) -> list[str]:
             if None not in ends:
                 ratio, lower, upper = (change(end) for end in ends)
                 told.setdefault(name, []).append(f"{axis['name']} {ratio} ({lower} … {upper})")
-    return [f"{name}, against the control, a request {which}: {', '.join(own)}" for name, own in told.items()]
+    return [
+        f"{name}, against the control, over all of this experiment's load, a request {which}:"
+        f" {', '.join(own)}"
+        for name, own in told.items()
+    ]
 
 
 def text(cost: Json) -> list[str]:

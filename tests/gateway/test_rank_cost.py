@@ -89,7 +89,7 @@ def test_every_form_tells_what_a_token_costs_at_the_slo(
     }
     _, text = said(capsys, *flags)
     assert "cost at the SLO: TTFT ≤ 350 ms and TPOT ≤ 35 ms for 99% of answers" in text
-    assert "same bears at least 10 requests/s within the SLO: at most 0.769 USD per million tokens" in text
+    assert "the SLO: at the 10 requests/s it had (1x) at most 0.769 USD per million tokens" in text
     _, markdown = said(capsys, *flags, "--markdown")
     assert "**Cost** at the SLO" in markdown and "<b>" not in markdown
     page = (tmp_path / "page.html").read_text()
@@ -199,8 +199,9 @@ def test_the_report_tells_the_same_of_cost_and_of_limits_in_every_form(
     assert told["cost"] == decided["cost"] and told["why"] == decided["why"]
     assert out == reported("--json")
     text = reported("--html", page)
-    assert "same bears at least 10 requests/s within the SLO: at most 0.769 USD per million tokens" in text
-    assert "same, against the control, a request answered within the SLO: cost +0.0 %" in text
+    assert "the SLO: at the 10 requests/s it had (1x) at most 0.769 USD per million tokens" in text
+    own = "same, against the control, over all of this experiment's load, a request answered within the SLO:"
+    assert f"{own} cost +0.0 %" in text
     assert "slow, try --kv-cache-dtype fp8:" in text and "untested on hardware" in text
     shown = page.read_text()
     assert "<h2>Cost</h2>" in shown and "<h2>Why</h2>" in shown and "room in the KV cache" in shown
