@@ -162,7 +162,7 @@ def test_energy_may_be_weighed_without_prices(log: Path, capsys: pytest.CaptureF
     ("flags", "why"),
     [
         (("--weight", "cost=1"), "cost is not known: no prices are known: give a price file with --prices"),
-        (("--weight", "price=1"), "write a measure (ttft, itl, tpot, e2e, cost, energy)"),
+        (("--weight", "price=1"), "write a measure (ttft, visible, itl, tpot, e2e, cost, energy)"),
         (("--slo", "llama"), "llama2-70b"),
         (("--prices", "/nowhere/prices.yaml"), "found no such file"),
     ],
