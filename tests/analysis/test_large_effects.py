@@ -6,7 +6,7 @@ from tests.analysis.trials import altered, named, ranked, records
 
 def test_eight_times_as_slow_is_shown_as_eight_times_and_within_its_interval() -> None:
     spec = ExperimentSpec("trial", "fleet", ("same",), calibration_s=20.0, calibration_pairs=100)
-    slow = {"ttft_ms": 1600.0, "itl_ms": 160.0, "tpot_ms": 160.0, "e2e_ms": 6400.0}
+    slow = {"ttft_ms": 1600.0, "visible_ms": 1600.0, "itl_ms": 160.0, "tpot_ms": 160.0, "e2e_ms": 6400.0}
     for verdict in named(ranked(records(600, lambda r: altered(r, "same", **slow)), spec), "same")[
         "verdicts"
     ].values():
