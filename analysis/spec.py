@@ -1,4 +1,4 @@
-"""What the analysis is told: plain values, built from the config by `gateway.compose`."""
+"""What the analysis is told: plain values, built from the config by `gateway.processes.compose`."""
 
 from dataclasses import dataclass, field
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from gateway.engine import Engine
-from gateway.fleet import Fleet, Fleets
+from gateway.clients.server import Connection
+from gateway.fleets.engine import Engine
+from gateway.fleets.fleet import Fleet, Fleets
+from gateway.fleets.loads import LoadTable
 from gateway.lane_link import LaneLink
-from gateway.loads import LoadTable
 from gateway.recording.tap import TappedLane
 from gateway.request_id import Ids
-from gateway.server import Connection
 from gateway.service import Service
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec
 from routing.index import PrefixIndex

@@ -12,7 +12,8 @@ from itertools import pairwise
 from analysis.readers._choose import reader_of
 from analysis.transcript import Content
 from fuzz import events
-from gateway import decode_body, model_name, paths, upgrade, usage
+from gateway import decode_body, model_name, paths, usage
+from gateway.clients import upgrade
 from gateway.first_event import FirstEvent
 from gateway.outcome import outcome
 from gateway.tail import Tail

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.access_log import AccessLog
 from gateway.ask import Ask
-from gateway.fleet import Fleet
+from gateway.fleets.fleet import Fleet
 from gateway.outcome import Outcome
 from routing.types import Choice
 
 if TYPE_CHECKING:
     from gateway.attempt import Attempt
+    from gateway.clients.tunnel import Tunnel
     from gateway.relay import Relay
-    from gateway.tunnel import Tunnel
 
 _NOT_LET_IN: Final = frozenset({401, 403, 429, 503})
 

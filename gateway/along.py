@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gateway.attempt import Attempt
 from gateway.bridge.sift import Sifter
 from gateway.decode_body import Decoded
-from gateway.fleet import Engine
+from gateway.fleets.fleet import Engine
 from gateway.service import Service
 from routing.types import Choice
 from wire.exchange import Ending

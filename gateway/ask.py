@@ -2,9 +2,10 @@
 
 from typing import Final
 
-from gateway import cors, decode_body, head, model_name, paths, upgrade
+from gateway import decode_body, head, model_name, paths
 from gateway.admission.keys import Key
 from gateway.admission.refusal import Refused
+from gateway.clients import cors, upgrade
 from gateway.lane_link import Asked
 from gateway.request_id import request_id
 from gateway.service import Service

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.ends import Ends
 from gateway.first_event import FirstEvent
-from gateway.fleet import Engine
+from gateway.fleets.fleet import Engine
 from gateway.lane_link import Copy
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service

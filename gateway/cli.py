@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from analysis.plain import plain
-from gateway.flags import CHILDREN, child_parser, parser
+from gateway.commands.flags import CHILDREN, child_parser, parser
 
 if TYPE_CHECKING:
     from config.schema import Config
-    from gateway.process import Setting
+    from gateway.processes.process import Setting
 
 _FAILED = 1
 _WRONG = 2  # what was typed or written is wrong; nothing was started
@@ -76,9 +76,9 @@ def _serve(given: argparse.Namespace) -> int:
     except ConfigError as error:
         return _say(str(error), _WRONG)
     _load_structlog()
-    from gateway.deployment import UnusableError
-    from gateway.listen import CannotListenError
-    from gateway.serve import serve
+    from gateway.clients.listen import CannotListenError
+    from gateway.processes.deployment import UnusableError
+    from gateway.processes.serve import serve
 
     try:
         return serve(
@@ -95,7 +95,7 @@ def _check(given: argparse.Namespace) -> int:
         config = _config(given)
     except ConfigError as error:
         return _say(str(error), _WRONG)
-    from gateway.check import check
+    from gateway.commands.check import check
 
     return check(config)
 
@@ -106,8 +106,8 @@ def _config(given: argparse.Namespace) -> "Config":
     from config import plugins
     from config.flags import overrides
     from config.load import ConfigError, load, located
-    from gateway import counting
     from gateway.golden import compose as golden
+    from gateway.processes import counting
 
     settings: dict[str, Any] = overrides(
         engines=given.engine,
@@ -151,7 +151,7 @@ def _config_file(given: argparse.Namespace) -> Path | None:
 
 
 def _report(given: argparse.Namespace) -> int:
-    from gateway.report import UnreadableError, WrongError, report
+    from gateway.commands.report import UnreadableError, WrongError, report
 
     try:
         return report(
@@ -170,8 +170,8 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def _rank(given: argparse.Namespace) -> int:
-    from gateway.rank import Asked, rank
-    from gateway.report import UnreadableError, WrongError
+    from gateway.commands.rank import Asked, rank
+    from gateway.commands.report import UnreadableError, WrongError
 
     asked = Asked(
         given.log,
@@ -195,8 +195,8 @@ def _rank(given: argparse.Namespace) -> int:
 
 
 def _diff(given: argparse.Namespace) -> int:
-    from gateway.diff import diff
-    from gateway.report import UnreadableError
+    from gateway.commands.diff import diff
+    from gateway.commands.report import UnreadableError
 
     try:
         return diff(
@@ -213,8 +213,8 @@ def _diff(given: argparse.Namespace) -> int:
 
 
 def _export(given: argparse.Namespace) -> int:
-    from gateway.export import exported
-    from gateway.report import UnreadableError
+    from gateway.commands.export import exported
+    from gateway.commands.report import UnreadableError
 
     try:
         return exported(given.log, given.to, state_dir=_state_dir(given))
@@ -227,20 +227,20 @@ def _state_dir(given: argparse.Namespace) -> Path:
 
 
 def _demo(given: argparse.Namespace) -> int:
-    from gateway.demo import run
+    from gateway.demo.play import run
 
     return run(given.seed, keep=given.keep, html=given.html, seconds=given.seconds)
 
 
 def _top(given: argparse.Namespace) -> int:
-    from gateway.terminal import run_top
+    from gateway.commands.terminal import run_top
 
     url = given.admin if "://" in given.admin else f"http://{given.admin}"
     return run_top(url, given.experiment)
 
 
 def _experiment(given: argparse.Namespace) -> int:
-    from gateway.experiment import NotDone, experiment
+    from gateway.commands.experiment import NotDone, experiment
 
     try:
         return experiment(
@@ -289,7 +289,7 @@ def _version(_given: argparse.Namespace) -> int:
 
 
 def _worker(given: argparse.Namespace) -> int:
-    from gateway.process import run_worker
+    from gateway.processes.process import run_worker
 
     return run_worker(
         sys.stdin.buffer.read(), [int(fd) for fd in given.fds.split(",") if fd], _setting(given)
@@ -297,49 +297,49 @@ def _worker(given: argparse.Namespace) -> int:
 
 
 def _shadow(given: argparse.Namespace) -> int:
-    from gateway.process import run_shadow
+    from gateway.processes.process import run_shadow
 
     return run_shadow(sys.stdin.buffer.read(), _setting(given))
 
 
 def _analysis(given: argparse.Namespace) -> int:
-    from gateway.process import run_analysis
+    from gateway.processes.process import run_analysis
 
     return run_analysis(sys.stdin.buffer.read(), _setting(given))
 
 
 def _discovery(given: argparse.Namespace) -> int:
-    from gateway.process import run_discovery
+    from gateway.processes.process import run_discovery
 
     return run_discovery(sys.stdin.buffer.read(), _setting(given))
 
 
 def _events(given: argparse.Namespace) -> int:
-    from gateway.process import run_events
+    from gateway.processes.process import run_events
 
     return run_events(sys.stdin.buffer.read(), _setting(given))
 
 
 def _recording(given: argparse.Namespace) -> int:
-    from gateway.process import run_recording
+    from gateway.processes.process import run_recording
 
     return run_recording(sys.stdin.buffer.read(), _setting(given))
 
 
 def _launch(given: argparse.Namespace) -> int:
-    from gateway.process import run_launch
+    from gateway.processes.process import run_launch
 
     return run_launch(sys.stdin.buffer.read(), _setting(given))
 
 
 def _setting(given: argparse.Namespace) -> "Setting":
-    from gateway.process import Setting
+    from gateway.processes.process import Setting
 
     return Setting(given.supervisor, given.log_level, given.log_format, given.control)
 
 
 def _definitions(given: argparse.Namespace) -> int:
-    from gateway.definitions import command
+    from gateway.commands.definitions import command
 
     return command(given.url, given.model, given.prompt, given.max_tokens, given.timeout)
 

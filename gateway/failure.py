@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gateway.fleet import Fleet
+from gateway.fleets.fleet import Fleet
 from gateway.outcome import Outcome
 from gateway.refused import Refused
 from wire.exchange import Ending

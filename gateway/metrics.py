@@ -16,8 +16,8 @@ from gateway.admission.keys import ANONYMOUS
 from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
 from gateway.bridge.told import BOUNDS, OF_SCHOOL, SKIPPED
+from gateway.fleets.outlier import Reason, State
 from gateway.outcome import Outcome
-from gateway.outlier import Reason, State
 from routing.events.board import State as Trust
 from routing.events.decode import TIERS
 from routing.events.lower import REASONS as OF_LOWER

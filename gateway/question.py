@@ -4,7 +4,7 @@ import routing.prompt
 from gateway import decode_body, model_name
 from gateway.ask import Ask
 from gateway.decode_body import Decoded
-from gateway.fleet import Fleet
+from gateway.fleets.fleet import Fleet
 from gateway.refused import Refused
 from gateway.service import Service
 from routing.types import Prompt

@@ -14,7 +14,7 @@ from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
 from gateway.failure import failure, stopping, too_large
-from gateway.fleet import Engine, Fleet
+from gateway.fleets.fleet import Engine, Fleet
 from gateway.lane_link import Copy
 from gateway.outcome import Outcome
 from gateway.passing import Passing
@@ -28,7 +28,7 @@ from wire.clock import monotonic_ns
 from wire.exchange import Ending
 
 if TYPE_CHECKING:
-    from gateway.server import Connection
+    from gateway.clients.server import Connection
     from gateway.split.legs import Legs
 
 

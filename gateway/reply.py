@@ -3,14 +3,14 @@
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from gateway import answers
 from gateway.ask import Ask, client_head
+from gateway.clients import answers
 from gateway.head import trailer_lines
 from wire.http1 import Headers
 from wire.response import BODILESS_STATUS, ResponseHead
 
 if TYPE_CHECKING:
-    from gateway.server import Connection
+    from gateway.clients.server import Connection
 
 # Below this a chunk and its framing are joined: one small copy is cheaper than two more pieces to write.
 _JOINED_BELOW_BYTES: Final = 4096

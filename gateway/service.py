@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 from gateway.access_log import AccessLog
 from gateway.admission.admit import Admission
-from gateway.cors import Cors
-from gateway.doors import Doors
-from gateway.fleet import Engine, Fleets
+from gateway.clients.cors import Cors
+from gateway.clients.doors import Doors
+from gateway.clients.trust import Trust
+from gateway.fleets.fleet import Engine, Fleets
 from gateway.lane_link import LaneLink
 from gateway.retry import Retries
 from gateway.spec import LimitsSpec, WorkerSpec
 from gateway.tallies import Tallies as Tallies
-from gateway.trust import Trust
 from wire.upstream import Pool
 
 if TYPE_CHECKING:
     from gateway.attempt import Attempt
+    from gateway.clients.server import Connection
+    from gateway.clients.tunnel import Tunnel
     from gateway.relay import Relay
-    from gateway.server import Connection
-    from gateway.tunnel import Tunnel
 
 
 def _raised(_what: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What a worker is told: plain values, built from the config by `gateway.compose`."""
+"""What a worker is told: plain values, built from the config by `gateway.processes.compose`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from gateway.attempt import Attempt
-from gateway.server import Connection
+from gateway.clients.server import Connection
 from gateway.service import Service
 from wire.exchange import Ending
 

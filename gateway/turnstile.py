@@ -13,14 +13,14 @@ from gateway.admission.refusal import Refused
 from gateway.admission.shorten import shortened
 from gateway.admission.ticket import Ticket, Usage
 from gateway.failure import unavailable
-from gateway.fleet import Engine, Fleets
+from gateway.fleets.fleet import Engine, Fleets
 from gateway.outcome import Outcome
 from gateway.usage import Usage as Told
 from routing.types import Choice, Prompt
 from wire.clock import monotonic_ns
 
 if TYPE_CHECKING:
-    from gateway.fleet import Fleet
+    from gateway.fleets.fleet import Fleet
     from gateway.relay import Relay
     from gateway.service import Service
 

@@ -16,10 +16,10 @@ from structlog.testing import LogCapture
 from gateway.admission.desk import create_table
 from gateway.admission.table import Table
 from gateway.bridge.asker import USER_AGENT
-from gateway.line import Done
-from gateway.loads import LoadTable
+from gateway.fleets.loads import LoadTable
+from gateway.processes.line import Done
+from gateway.processes.worker import serve_worker
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SamplingSpec, WorkerSpec
-from gateway.worker import serve_worker
 from tests.connections import until_left
 
 ROLE = '{"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}'

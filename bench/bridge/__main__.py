@@ -26,10 +26,10 @@ from gateway.bridge.frames import SOCKET, EnginePlace, FleetPlace, Fleets
 from gateway.bridge.lessons import Lessons
 from gateway.bridge.link import BridgeLink
 from gateway.bridge.school import School
+from gateway.fleets.reported import reported
 from gateway.kv.feed import Feed
 from gateway.kv.memory import create_board, open_board, open_table
 from gateway.kv.spec import KvEngine, KvSpec
-from gateway.reported import reported
 from gateway.spec import EventsSpec
 from routing.bridge.fit import CHAT, Fit, fit
 from routing.bridge.novelty import Budget

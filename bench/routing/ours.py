@@ -11,9 +11,9 @@ from bench.routing.engine import Engine as Emulated
 from bench.routing.setting import Setting
 from bench.routing.told import Promise, Told
 from bench.routing.world import Sent
-from gateway.fleet import Engine, Fleet, Fleets
-from gateway.loads import LoadTable
-from gateway.reported import Reported, take_in
+from gateway.fleets.fleet import Engine, Fleet, Fleets
+from gateway.fleets.loads import LoadTable
+from gateway.fleets.reported import Reported, take_in
 from gateway.spec import EngineSpec, FleetSpec
 from gateway.usage import Usage
 from routing.index import PrefixIndex

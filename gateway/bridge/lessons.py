@@ -12,7 +12,7 @@ from routing.precise import Precise
 from routing.types import Prompt
 
 if TYPE_CHECKING:
-    from gateway.engine import Engine
+    from gateway.fleets.engine import Engine
     from gateway.relay import Relay
     from gateway.usage import Usage
 

@@ -8,7 +8,7 @@ from gateway.bridge.frames import SOCKET, EnginePlace, FleetPlace, Fleets, Learn
 from gateway.bridge.lessons import Lessons
 from gateway.bridge.link import BridgeLink
 from gateway.bridge.told import BOUNDS
-from gateway.fleet import Fleet
+from gateway.fleets.fleet import Fleet
 from routing.bridge.novelty import Budget
 from routing.events.decode import TIERS
 from routing.events.known import KnownBlocks

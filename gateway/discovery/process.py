@@ -10,7 +10,7 @@ from gateway.discovery.file import FileSource
 from gateway.discovery.kubernetes import KubernetesSource
 from gateway.discovery.source import NoAnswer, Source, until
 from gateway.discovery.spec import Found, Sources, SourceSpec, from_json, to_json
-from gateway.line import Line
+from gateway.processes.line import Line
 from wire.errors import told
 from wire.tasks import Tasks
 

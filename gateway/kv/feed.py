@@ -15,13 +15,13 @@ from typing import Any, Final
 
 import zmq
 
+from gateway.fleets.probe import Place, ask
 from gateway.kv.bound import Bound
 from gateway.kv.drain import drain
 from gateway.kv.heard import Heard
 from gateway.kv.memory import Tables, open_board
 from gateway.kv.sources import PATHS, PATHS_OF, Source, configured, host_of, told
 from gateway.kv.spec import MUTE, KvEngine, KvSpec, binds
-from gateway.probe import Place, ask
 from routing.events.book import Book, FullError
 from wire.errors import told as error_told
 from wire.tasks import Tasks

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.fleet import Fleet
+from gateway.fleets.fleet import Fleet
 from routing.events.reader import Reader
 
 FRESH_NS: Final = 3_000_000_000

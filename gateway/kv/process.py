@@ -6,12 +6,12 @@ import resource
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.beat import beat
 from gateway.bridge.school import School
 from gateway.kv.feed import Feed
 from gateway.kv.spec import KvSpec, from_json
-from gateway.line import Line
 from gateway.metrics import WorkerMetrics
+from gateway.processes.beat import beat
+from gateway.processes.line import Line
 from routing.events.board import State
 from routing.events.decode import TIERS
 from wire.errors import told

@@ -1,4 +1,4 @@
-"""What the process that reads KV events is told: plain values, built from the config by `gateway.compose`."""
+"""What the process that reads KV events is told: plain values that `processes.compose` builds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -6,9 +6,9 @@ from typing import Any
 
 import aiohttp
 
-from gateway.detect import PROBES, kind_of
+from gateway.fleets.detect import PROBES, kind_of
+from gateway.fleets.probe import Place, ask
 from gateway.launch.spec import LaunchedSpec
-from gateway.probe import Place, ask
 
 _HEALTH = ("/health", "/v1/models")
 _ABSENT = frozenset({404, 405, 501})

@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from config.schema import Arm, Config
-from gateway.compose import Told
 from gateway.launch.composed import PLAIN, mark
 from gateway.launch.life import State
 from gateway.launch.spec import LaunchTold, told_from_json
+from gateway.processes.compose import Told
 from mirror.spec import CONTROL, TWIN
 
 _BOTH = (CONTROL, TWIN)  # without either the control is compared with nothing

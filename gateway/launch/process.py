@@ -14,7 +14,7 @@ from gateway.launch.places import Places
 from gateway.launch.reading import Hardware, NoHardware
 from gateway.launch.readings import Readings
 from gateway.launch.spec import HardwareTold, LaunchedSpec, LaunchSpec, LaunchTold, from_json, to_json
-from gateway.line import Line
+from gateway.processes.line import Line
 from mirror.observations import Observations
 from wire.errors import told
 from wire.tasks import Tasks

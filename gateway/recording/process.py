@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from gateway.beat import beat
-from gateway.line import Done
 from gateway.metrics import WorkerMetrics
+from gateway.processes.beat import beat
+from gateway.processes.line import Done
 from gateway.recording.recorder import Recorder
 from gateway.recording.spec import NAME, SOCKET, RecordSpec
 from mirror.inlet import Inlet

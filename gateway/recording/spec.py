@@ -1,4 +1,4 @@
-"""What the recording process is told: plain values, built from the config by `gateway.compose`."""
+"""What the recording process is told: plain values, built from the config by `gateway.processes.compose`."""
 
 from dataclasses import dataclass, field
 

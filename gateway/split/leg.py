@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway import decode_body
 from gateway.attempt import Attempt
-from gateway.fleet import Engine
+from gateway.fleets.fleet import Engine
 from gateway.outcome import Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail

@@ -14,7 +14,7 @@ from gateway.access_log import Prefill
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
 from gateway.failure import unavailable
-from gateway.fleet import Engine, Fleet
+from gateway.fleets.fleet import Engine, Fleet
 from gateway.service import Service
 from gateway.split import bodies
 from gateway.split.leg import DecodeLeg, PrefillBeside, PrefillFirst

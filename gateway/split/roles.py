@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Final
 
-from gateway.fleet import Engine, Fleet
+from gateway.fleets.fleet import Engine, Fleet
 from gateway.spec import SplitSpec
 from routing.handed import Handed
 from routing.index import PrefixIndex

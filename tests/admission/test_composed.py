@@ -7,8 +7,8 @@ import pytest
 from config.load import load
 from gateway.admission.composed import composed
 from gateway.admission.keys import hashed
-from gateway.compose import compose
-from gateway.handover import to_json, worker_from_json
+from gateway.processes.compose import compose
+from gateway.processes.handover import to_json, worker_from_json
 from gateway.spec import AdmissionSpec, KeySpec, RoomSpec
 
 FLEET = {"model": "m", "engines": ["http://a:1"]}

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from config.load import ConfigError, load
-from gateway.compose import compose
-from gateway.handover import to_json, worker_from_json
+from gateway.processes.compose import compose
+from gateway.processes.handover import to_json, worker_from_json
 from gateway.spec import LearnSpec
 
 ASKS = {"learn": {"ask_production": True}}

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from gateway.fleet import Engine as Known
+from gateway.fleets.fleet import Engine as Known
+from gateway.processes.status import engine_series
 from gateway.spec import EngineSpec, FleetSpec, HealthSpec
-from gateway.status import engine_series
 from tests.failures.support import at_once, told
 from tests.support import (
     FINISH,

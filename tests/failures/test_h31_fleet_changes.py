@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from gateway.fleet import Engine as Known
+from gateway.fleets.fleet import Engine as Known
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from tests.connections import unheard
 from tests.gateway.whole import begin, with_engines

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.access_log import AccessLog
-from gateway.line_writer import LineWriter, write_lines
 from gateway.outcome import Outcome
+from gateway.processes.line_writer import LineWriter, write_lines
 from gateway.request_id import request_id
 from gateway.usage import Usage
 from routing.types import Choice

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from gateway.fleet import Engine, Fleet, Fleets
-from gateway.loads import LoadTable
+from gateway.fleets.fleet import Engine, Fleet, Fleets
+from gateway.fleets.loads import LoadTable
 from gateway.spec import EngineSpec, FleetSpec
 from routing.index import PrefixIndex
 from routing.policies import prefix_cost

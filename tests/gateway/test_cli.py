@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 import yaml
 
-from gateway.listen import listen, shown
+from gateway.clients.listen import listen, shown
 from tests.connections import unheard
 from tests.gateway.programs import REPOSITORY, Program, program, shadowlane
 

@@ -8,8 +8,8 @@ import pytest
 
 from config.load import ConfigError, load
 from config.schema import Config
-from gateway.compose import compose
-from gateway.rollout import changes
+from gateway.processes.compose import compose
+from gateway.processes.rollout import changes
 from mirror.spec import ReplaySpec, SlotSpec
 
 

@@ -6,7 +6,7 @@ import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from gateway.loads import LoadTable
+from gateway.fleets.loads import LoadTable
 from tests.gateway.whole import Whole, begin, serving, with_engines
 from tests.procfs import children
 from tests.support import Engine, ask, post

@@ -7,7 +7,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from gateway.definitions import command, measure, table
+from gateway.commands.definitions import command, measure, table
 from tests.support import Engine, Script, answers, json_answer, streams
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from gateway.listen import descriptors
+from gateway.clients.listen import descriptors
 from tests.gateway.programs import Program, program, shadowlane
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Peer, ask, event, post, until
 

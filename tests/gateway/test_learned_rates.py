@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gateway.fleet import Fleet, Fleets
-from gateway.loads import LoadTable
+from gateway.fleets.fleet import Fleet, Fleets
+from gateway.fleets.loads import LoadTable
 from gateway.usage import Usage
 from routing.rates import ENOUGH, MAX_AGE_S
 from routing.types import Choice

@@ -14,9 +14,9 @@ CHILDREN = (
     "gateway.cli",
     "gateway.kv.process",
     "gateway.launch.process",
-    "gateway.process",
+    "gateway.processes.process",
     "gateway.recording.process",
-    "gateway.worker",
+    "gateway.processes.worker",
     "mirror.braking",
     "mirror.shadow",
 )
@@ -49,7 +49,7 @@ def test_the_log_of_a_child_loads_nothing_that_draws(command: str) -> None:
         "import gateway.cli\n"
         "with contextlib.suppress(SystemExit):\n"
         "    gateway.cli.main([sys.argv[1], '--help'])\n"
-        "import gateway.process\n"
+        "import gateway.processes.process\n"
         "print(json.dumps(sorted(sys.modules)))"
     )
     done = subprocess.run(
@@ -60,5 +60,5 @@ def test_the_log_of_a_child_loads_nothing_that_draws(command: str) -> None:
 
 
 def test_whoever_starts_them_loads_no_client_of_http_before_there_is_an_arm_to_ask() -> None:
-    found = loaded("gateway.serve", "config.load")
+    found = loaded("gateway.processes.serve", "config.load")
     assert "config.schema" in found and "aiohttp" not in found

@@ -15,7 +15,7 @@ from analysis.plain import plain
 from analysis.ranking import Trial
 from analysis.store import NAME, Header, LogWriter
 from gateway.cli import main
-from gateway.terminal import ranking_table
+from gateway.commands.terminal import ranking_table
 from tests.analysis.trials import SPEC, records
 
 ORDER = "\x1b]0;title\x07\x1b[31m\x9b2J\r\u202e"

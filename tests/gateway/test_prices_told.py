@@ -11,9 +11,9 @@ from analysis.cost.prices import ArmPrice, Prices
 from analysis.course import Course
 from config.complaint import ConfigError
 from config.load import load
-from gateway.compose import compose
-from gateway.fixed import fixed
-from gateway.handover import analysis_from_json, to_json
+from gateway.processes.compose import compose
+from gateway.processes.fixed import fixed
+from gateway.processes.handover import analysis_from_json, to_json
 from tests.analysis.cost.recordings import PRICES
 from tests.analysis.trials import SPEC, records
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from config.complaint import ConfigError
-from gateway.reload import Read, Reader
+from gateway.processes.reload import Read, Reader
 from tests.gateway.whole import put
 
 LOOK_S = 0.05

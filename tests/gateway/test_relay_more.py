@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway import worker
+from gateway.processes import worker
 from gateway.service import Service
 from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from tests.support import (

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from prometheus_client import generate_latest
 
-from gateway.engine import Engine
+from gateway.fleets.engine import Engine
 from gateway.metrics import COUNTERS, GAUGES, WorkerMetrics
+from gateway.processes.status import engine_series
 from gateway.spec import EngineSpec
-from gateway.status import engine_series
 from routing.events.lower import REASONS
 from routing.types import Rates
 

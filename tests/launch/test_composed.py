@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from config.load import load
 from config.schema import Config
-from gateway.check import everyone, launched
+from gateway.commands.check import everyone, launched
 from gateway.launch.composed import launch_spec, mark
 from gateway.launch.free import Claims
 from gateway.launch.ports import Ports

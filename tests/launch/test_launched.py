@@ -5,11 +5,11 @@ from typing import Any
 
 from config.load import load
 from config.schema import Arm, Config
-from gateway.compose import Told, compose
 from gateway.launch.composed import mark
 from gateway.launch.launched import Launched
 from gateway.launch.ports import Ports
 from gateway.launch.spec import EngineTold, LaunchTold, to_json
+from gateway.processes.compose import Told, compose
 from mirror.readiness import Readiness
 
 PORTS = Ports()

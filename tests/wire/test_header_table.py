@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.trust import Trust
+from gateway.clients.trust import Trust
 from tests.support import CHAT, Engine, Peer, answers, ask, json_answer, parse, running, until
 from tests.support_shared import run
 

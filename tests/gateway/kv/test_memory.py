@@ -3,7 +3,7 @@
 from pathlib import Path
 from random import Random
 
-from gateway.fleet import Engine, Fleet
+from gateway.fleets.fleet import Engine, Fleet
 from gateway.kv.loads import FRESH_NS, look
 from gateway.kv.memory import Tables, clear_board, create_board, open_board, open_known
 from gateway.spec import EngineSpec, FleetSpec

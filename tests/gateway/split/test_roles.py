@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from gateway.fleet import Engine, Fleet
+from gateway.fleets.fleet import Engine, Fleet
 from gateway.spec import EngineSpec, FleetSpec, SplitSpec
 from gateway.split.roles import Roles
 from routing.handed import Handed

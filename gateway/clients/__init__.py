@@ -1,0 +1,1 @@
+"""How clients come in, and what they are answered without an engine."""

@@ -1,0 +1,1 @@
+"""`shadowlane demo`: who plays, on which stage, and what happens."""

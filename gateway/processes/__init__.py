@@ -1,0 +1,1 @@
+"""How the processes live: started, told what to serve, watched, renewed, ended."""
