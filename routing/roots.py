@@ -8,6 +8,7 @@ from routing.recency import Run
 _SHARDS: Final = 64  # so that making one anew takes no time that a request could notice
 _MOST_BYTES: Final = 72
 _FEW: Final = 64
+_MANY: Final = 1 << 14  # to move more at once takes over a millisecond or two, in which nobody is served
 
 Held = Run | tuple[Run, ...]
 """One run, as mostly, or those of several engines."""
@@ -66,9 +67,10 @@ def tighten(table: dict[int, Any]) -> None:
 
     Python makes a table from which as many go as come for three to six times as many entries: 60 to 120
     bytes each. Made anew it is for one and a half to three times as many. Not where that would leave room for
-    less than a fifth: so it is seldom, and all are moved only where a fifth as many came or went.
+    less than a fifth: so it is seldom, and all are moved only where a fifth as many came or went. Nor where
+    there are so many that who waits for it would notice.
     """
-    if len(table) >= _FEW and getsizeof(table) > _MOST_BYTES * len(table):
+    if _FEW <= len(table) <= _MANY and getsizeof(table) > _MOST_BYTES * len(table):
         there = dict(table)
         table.clear()
         table.update(there)

@@ -91,6 +91,15 @@ def test_a_table_is_as_tight_as_that_and_made_anew_seldom(number: int) -> None:
     assert list(table) == list(keys) and 0 < moved <= 5 * 4 * number
 
 
+def test_a_table_of_very_many_is_left_as_it_is_for_moving_it_would_be_noticed() -> None:
+    table = dict.fromkeys(range(100_000))
+    for key in range(80_000):
+        del table[key]
+    before = getsizeof(table)
+    tighten(table)
+    assert getsizeof(table) == before > 72 * len(table)
+
+
 def test_a_first_link_that_several_engines_hold_is_each_ones_own() -> None:
     index = PrefixIndex()
     for engine in range(3):
