@@ -43,6 +43,11 @@ class _Foretold(NamedTuple):
     now: int | None
     apart: tuple[int, ...] = ()
 
+    @property
+    def surely(self) -> int:
+        """What every rank holds, whichever the engine chooses: the mean is too high for about every second."""
+        return min(self.tokens, *self.apart) if self.apart else self.tokens
+
     def nearest(self, cached_tokens: int) -> int:
         """What was foretold of the rank that answered: the engine chose it, and does not say which it was."""
         if not self.apart:
@@ -169,9 +174,10 @@ class Precise:
         return self._below
 
     def foretold(self, engine: int) -> int | None:
-        """Tokens of the prompt that was last asked about that `engine` will have cached; None: not known."""
+        """Tokens of the prompt that was last asked about that `engine` will have cached, whichever of its
+        ranks it chooses; None: not known."""
         found = self._foretold.get(engine)
-        return None if found is None else found[0]
+        return None if found is None else min(found[0], *self._apart.get(engine, (found[0],)))
 
     def unlearned_bytes(self, prompt: Prompt) -> int:
         """Bytes of the prompt last asked about that can be learned and were not yet; 0 of another."""
@@ -222,7 +228,9 @@ class Precise:
             if not foretold.is_all:
                 self._known.judged(engine, tokens, cached_tokens, foretold.size)
             elif self.trust.told(engine, tokens, cached_tokens, foretold.size):
-                self.accuracy.told(tokens, cached_tokens, foretold.size)
+                surely = foretold.surely
+                claimed = min(max(surely, cached_tokens), surely + more)
+                self.accuracy.told(claimed, cached_tokens, foretold.size, tokens)
             elif was_believed:
                 self.accuracy.forgive()  # what it said too much is its own fault
         if prompt_tokens is not None:

@@ -42,8 +42,13 @@ class Accuracy:
         """How many were judged."""
         return sum(self.buckets)
 
-    def told(self, predicted_tokens: int, cached_tokens: int, block_tokens: int) -> None:
-        """An engine's answer says what was cached of a prompt."""
+    def told(
+        self, predicted_tokens: int, cached_tokens: int, block_tokens: int, judged_tokens: int | None = None
+    ) -> None:
+        """An engine's answer says what was cached of a prompt.
+
+        `judged_tokens`: by what else than `predicted_tokens` it is judged whether events are right.
+        """
         error = predicted_tokens - cached_tokens
         self.buckets[bisect_left(EDGES, error)] += 1
         self.error_tokens += error
@@ -51,7 +56,8 @@ class Accuracy:
         self.cached_tokens += cached_tokens
         self.found_tokens += min(predicted_tokens, cached_tokens)
         self.too_high += error > 0
-        self._last.append(error > _TOLERATED_BLOCKS * block_tokens)
+        judged = predicted_tokens if judged_tokens is None else judged_tokens
+        self._last.append(judged - cached_tokens > _TOLERATED_BLOCKS * block_tokens)
         self._judge()
 
     def measured(self, learned_tokens: int, prompt_tokens: int) -> None:

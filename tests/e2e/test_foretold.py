@@ -118,9 +118,9 @@ def test_it_holds_for_lora_adapters_beside_the_model(tmp_path: Path) -> None:
 
 
 def test_of_an_engine_with_two_ranks_each_is_known(tmp_path: Path) -> None:
-    """Which of them answers is the engine's choice: it is one that holds as much as was found."""
+    """Which of them answers is the engine's choice: no more is claimed than all of them hold."""
     with vllm(tmp_path, *flags("--data-parallel-size", "2")) as engine:
         bench = told_by([engine], "--alive", "6", "--talks", "40")
     accuracy = bench.precise.accuracy
     assert accuracy.answers > 100 and accuracy.too_high <= 0.01 * accuracy.answers
-    assert accuracy.is_trusted and accuracy.found_tokens >= 0.9 * accuracy.cached_tokens
+    assert accuracy.is_trusted and accuracy.found_tokens >= 0.6 * accuracy.cached_tokens

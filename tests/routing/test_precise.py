@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from routing.policy import Lasting
 from routing.precise import Precise
 from tests.routing.bridge.model import BLOCK, Said, blocks_of, prompt_of, tokens_of
@@ -17,7 +19,7 @@ class Events:
     def __init__(self, **sizes: int) -> None:
         self.sizes = {int(name[1:]): size for name, size in sizes.items()}
         self.blocks: dict[int, set[int]] = {engine: set() for engine in self.sizes}
-        self.ranked = False  # two ranks, of which one holds nothing: what is said of them is their mean
+        self.ranked: tuple[int, ...] = ()  # blocks that each rank holds: what is said of them is their mean
 
     def store(self, engine: int, said: list[Said]) -> None:
         self.blocks[engine] |= set(blocks_of(tokens_of(said), self.sizes[engine]))
@@ -26,9 +28,7 @@ class Events:
         return {}
 
     def apart(self, blocks: Sequence[int], block_size: int) -> Mapping[int, Sequence[int]]:
-        return {
-            engine: (0, 2 * count) for engine, count in self.match(blocks, block_size).items() if self.ranked
-        }
+        return {engine: self.ranked for engine in self.match(blocks, block_size) if self.ranked}
 
     def at_least(self, blocks: Sequence[int], block_size: int) -> Mapping[int, int]:
         return {}
@@ -42,6 +42,8 @@ class Events:
             if size == block_size:
                 held = [block in self.blocks[engine] for block in blocks]
                 found[engine] = held.index(False) if False in held else len(held)
+                if self.ranked:
+                    found[engine] = sum(self.ranked) // len(self.ranked)
         return found
 
     def block_sizes(self) -> Mapping[int, int]:
@@ -198,37 +200,43 @@ def test_another_template_is_learned_anew() -> None:
     assert precise.bridges[BLOCK].tail_tokens == 3
 
 
-def test_an_engine_of_several_ranks_is_judged_by_the_one_that_may_have_answered() -> None:
+def test_of_ranks_that_hold_different_ends_the_mean_is_weighed_and_the_least_is_claimed() -> None:
     events = Events(e1=BLOCK)
-    events.ranked = True
-    precise = made(events)
-    learn(precise, FIRST)
-    events.store(1, FIRST)
-    precise.held(prompt_of(FIRST))
-    mean = precise.foretold(1)
-    assert mean is not None
-    for _ in range(200):
-        answered(precise, 0)
-        answered(precise, 2 * mean)
-    assert precise.accuracy.is_trusted and precise.accuracy.too_high == 0
-    assert precise.accuracy.error_tokens == 0
-    answered(precise, mean // 3)  # none of them holds so little
-    assert precise.accuracy.error_tokens < 0
-    for _ in range(100):
-        answered(precise, mean * 3 // 2)
-    assert not precise.accuracy.is_trusted
-
-
-def test_where_prompts_wait_no_rank_is_said_to_find_more_than_lasts() -> None:
-    events = Events(e1=BLOCK)
-    events.ranked = True
+    events.ranked = (2, 6, 10)
     precise = made(events)
     learn(precise, FIRST)
     events.store(1, FIRST)
     prompt = prompt_of(FIRST)
-    precise.held(prompt, {1: Lasting(prompt.ends[0], 10**6)})
+    per_token = prompt.ends[-1] / len(tokens_of(FIRST))
+    assert precise.held(prompt)[1] == pytest.approx(6 * BLOCK * per_token, rel=0.1)
+    assert precise.foretold(1) == 2 * BLOCK
+    for count in (2, 6, 10) * 100:
+        answered(precise, count * BLOCK)
+    assert precise.accuracy.too_high == 0 and precise.accuracy.is_trusted
+    assert precise.accuracy.predicted_tokens == precise.accuracy.found_tokens == 300 * 2 * BLOCK
+
+
+def test_ranks_events_are_judged_by_the_one_that_may_have_answered() -> None:
+    events = Events(e1=BLOCK)
+    events.ranked = (0, 10)
+    precise = made(events)
+    learn(precise, FIRST)
+    events.store(1, FIRST)
+    for _ in range(100):
+        answered(precise, 7 * BLOCK)  # none of them holds so little, nor so much
+    assert precise.accuracy.too_high == 0 and not precise.accuracy.is_trusted
+
+
+def test_where_prompts_wait_no_rank_is_said_to_find_more_than_lasts() -> None:
+    events = Events(e1=BLOCK)
+    events.ranked = (8, 10)
+    precise = made(events)
+    learn(precise, FIRST)
+    events.store(1, FIRST)
+    prompt = prompt_of(FIRST)
+    precise.held(prompt, {1: Lasting(prompt.ends[0] // 4, 10**6)})
     lasts = precise.foretold(1)
-    assert lasts
+    assert lasts is not None and lasts < 8 * BLOCK
     precise.sent(prompt, 1)
-    precise.answered(prompt, 1, len(tokens_of(FIRST)), 10 * lasts)
+    precise.answered(prompt, 1, len(tokens_of(FIRST)), 10 * BLOCK)
     assert precise.accuracy.predicted_tokens == lasts
