@@ -45,7 +45,7 @@ class _Foretold(NamedTuple):
 
     @property
     def surely(self) -> int:
-        """What every rank holds, whichever the engine chooses: the mean is too high for about every second."""
+        """What every rank holds, whichever the engine chooses."""
         return min(self.tokens, *self.apart) if self.apart else self.tokens
 
     def nearest(self, cached_tokens: int) -> int:
