@@ -26,7 +26,7 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """One latency of all pairs that have it, in ms, with the window each is of; a failure is inf."""
+    """One latency of all pairs that have it, in ms, and the window of each; an answer without it is inf."""
 
     control: NDArray[np.float64]
     candidate: NDArray[np.float64]
@@ -94,13 +94,24 @@ class Evidence:
 
 
 def _keep(column: _Column, latency: Latency, window: int, ours: AnswerMeasure, theirs: AnswerMeasure) -> None:
-    values = [inf if a.fault is not None else a.latency_ms(latency) for a in (ours, theirs)]
-    control, candidate = values
+    misses = [_misses(answer, latency) for answer in (ours, theirs)]
+    if all(misses):
+        return  # as in `Horizons`: of a pair that both miss neither is slower
+    control, candidate = (
+        inf if missed else answer.latency_ms(latency)
+        for answer, missed in zip((ours, theirs), misses, strict=True)
+    )
     if control is None or candidate is None:
         return
     column.control.append(control)
     column.candidate.append(candidate)
     column.windows.append(window)
+
+
+def _misses(answer: AnswerMeasure, latency: Latency) -> bool:
+    """Whether it failed or, of the visible text, is an answer with tokens of which none is text."""
+    is_hidden = latency == "visible" and answer.ttft_ms is not None and answer.visible_ms is None
+    return answer.fault is not None or is_hidden
 
 
 def _share(windows: dict[int, _Counts], alpha: float) -> Interval | None:
