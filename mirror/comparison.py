@@ -16,7 +16,7 @@ from mirror.heads import copy_head
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pace import Pace
-from mirror.pair import DUPLICATE, STOPPED, Joiner
+from mirror.pair import DUPLICATE, STOPPED, Joiner, no_answer
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of, copyable
@@ -45,7 +45,7 @@ class Comparison:
 
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
-    `lacking()` are the arms that are not ready for copies.
+    `lacking()` are the arms that are not ready for copies, `lost()` those that went by no fault of theirs.
     `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `over()` is told once
     nothing more is sent, `recorded` reads what is replayed.
     """
@@ -61,6 +61,7 @@ class Comparison:
         held_bytes: Callable[[], int],
         tell_ids: Callable[[bytes], bool] | None = None,
         lacking: Callable[[], list[str]] = list,
+        lost: Callable[[], list[str]] = list,
         bring: Bring | None = None,
         over: Over | None = None,
         recorded: Open | None = None,
@@ -86,6 +87,7 @@ class Comparison:
         self._held_bytes = held_bytes
         self._tell_ids = tell_ids
         self._lacking = lacking
+        self._lost = lost
         self._stopping = False
         self._tasks = Tasks()
         self._sequels = Sequels(self.arms, experiment, lambda work, name: self._tasks.spawn(work, name=name))
@@ -136,6 +138,7 @@ class Comparison:
             phase=lambda: replace(self._phase, name="paused") if self._rests else self._phase,
             began=self._admission.forget,
             missing=self._missing,
+            failing=self._failing,
             over=over,
         )
         self._turning = self._tasks.spawn(self._slots.run(), name=f"slots of {self.experiment.name}")
@@ -146,6 +149,10 @@ class Comparison:
         if self._slots is not None:
             return [name for name in lacking if name == self._slots.standing]
         return [name for name in lacking if name != TWIN or self._phase.name == "calibration"]
+
+    def _failing(self) -> list[str]:
+        """The arm that stood when its turn began, and went: it fails what it is due, as if it were asked."""
+        return [] if self._slots is None else [name for name in self._missing() if name not in self._lost()]
 
     @property
     def _rests(self) -> bool:
@@ -259,8 +266,12 @@ class Comparison:
         if block is not None:
             block.hold(at_ns, id, copy, duplicate)
         # Nothing awaits from the first to the last: the arms get the copy at one moment.
+        failing = self._failing()
         for order, each in enumerate(prepared):
-            each.arm.send(each, order, done)
+            if each.arm.spec.name in failing:
+                joiner.answered(id, no_answer(keys[order], order, at_ns, at_ns, NOT_READY), at_ns)
+            else:
+                each.arm.send(each, order, done)
 
     def _follow(self, copy: Copy, duplicate: int, answer: dict[str, Any], sequel: Sequel) -> None:
         """The control has answered: what follows upon it goes to all arms now, at one moment."""
@@ -380,7 +391,7 @@ class Comparison:
             return STOPPED
         if self.paused:
             return PAUSED
-        if self._missing():
+        if self._missing() and not self._failing():
             return NOT_READY
         if not copyable(copy.path, copy.headers):
             return NOT_COPYABLE

@@ -22,11 +22,18 @@ class Readiness:
     def __init__(self) -> None:
         self._ready: frozenset[tuple[str, str, str]] = frozenset()
         self._fares: dict[tuple[str, str, str], Fares] = {}
+        self._losses = 0  # how often the process that launches engines was lost, and they with it
+        self._lost: frozenset[tuple[str, str, str]] = frozenset()
 
     def told(self, body: bytes) -> None:
         """These arms are ready, and no others; and how those fare that take turns."""
         said = json.loads(body)
-        self._ready = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in said["ready"])
+        ready = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in said["ready"])
+        if said["losses"] > self._losses:
+            self._lost |= self._ready
+        self._losses = said["losses"]
+        self._lost -= ready
+        self._ready = ready
         self._fares = {
             (str(e), str(arm), str(mark)): Fares(str(state), why)
             for e, arm, mark, state, why in said["fares"]
@@ -43,3 +50,8 @@ class Readiness:
     def lacking(self, experiment: MirrorExperiment) -> list[str]:
         """The arms for which its copies must wait: all arms get them, or none does."""
         return [arm.name for arm in experiment.engines if not self.is_ready(experiment.name, arm)]
+
+    def lost(self, experiment: MirrorExperiment) -> list[str]:
+        """Those of them that went with the process that launched them: no failure of theirs."""
+        name = experiment.name
+        return [arm.name for arm in experiment.engines if (name, arm.name, arm.mark) in self._lost]

@@ -131,6 +131,7 @@ class Shadow:
             held_bytes=self._held_bytes,
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
             lacking=lambda: self._readiness.lacking(experiment),
+            lost=lambda: self._readiness.lost(experiment),
             bring=None if calling is None else calling.bring,
             over=None if calling is None else calling.over,
             recorded=self._recorded,

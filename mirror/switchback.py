@@ -10,12 +10,12 @@ from mirror.admit import Phase
 from mirror.arms import Arm
 from mirror.pace import Pace
 from mirror.pair import Joiner, no_answer
+from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.slots import Block, Held, block_of
 from mirror.spec import CONTROL
 from mirror.traffic import Traffic
 
-ARM_NOT_READY = "arm_not_ready"
 RECORDING = "the recording"  # among the troubles
 _LOOK_S = 0.05
 _AGAIN_S = 1.0  # after an arm that did not come, or a pause
@@ -32,7 +32,7 @@ class Switchback:
 
     `phase()` is the analysis's word; `began()` is called when a block's first slot begins, so that only
     conversations that begin in it are taken; `over()` once there is nothing more to send.  `missing()` names
-    the arm that stands while it cannot have copies.
+    the arm that stands while it cannot have copies, `failing()` those for which that is a failure of theirs.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Switchback:
         phase: Callable[[], Phase],
         began: Callable[[], None],
         missing: Callable[[], list[str]] = list,
+        failing: Callable[[], list[str]] = list,
         over: Over | None = None,
     ) -> None:
         self._arms = arms
@@ -56,6 +57,7 @@ class Switchback:
         self._phase = phase
         self._began = began
         self._missing = missing
+        self._failing = failing
         self._over = over
         self._candidates = [name for name in arms if name != CONTROL]
         self._turns = 0  # blocks in which a candidate was due: whose turn it is
@@ -160,7 +162,7 @@ class Switchback:
             if await self._stands(block.second.arm):
                 await self._again(block)
                 await self._quiet(block.second.arm)
-            self._give_up(block, ARM_NOT_READY)
+            self._give_up(block, NOT_READY)
         elif not self._traffic.moves_on:
             return  # nobody asked anything: there is nothing to repeat
         self._running = None
@@ -217,8 +219,11 @@ class Switchback:
         now_ns, key = monotonic_ns(), (slot.arm, slot.twin)
         joiner.note(held.id, {"shifts": {slot.arm: block.shift_ns}})
         if slot.arm in self._missing():
-            # It stood when its slot began, and went: what it is due now it fails, as it would have.
-            joiner.answered(held.id, no_answer(key, 1, now_ns, now_ns, ARM_NOT_READY), now_ns)
+            if slot.arm not in self._failing():
+                joiner.lose(held.id, NOT_READY)
+                return
+            # It stood when its slot began, and went: what it is due now it fails, as the control would have.
+            joiner.answered(held.id, no_answer(key, 1, now_ns, now_ns, NOT_READY), now_ns)
             return
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         arm = self._arms[slot.arm]

@@ -31,6 +31,7 @@ class Launched:
         self._saying: bytes = b""
         self._turns: dict[str, str | None] = {}  # whose turn it is, where engines take turns
         self._turned = True  # that it was told
+        self._losses = 0  # how often the launching process died
 
     def told(self, body: bytes, config: Config) -> bool:
         """Take what the launching process says; whether an engine is of another kind than was known."""
@@ -57,7 +58,8 @@ class Launched:
 
         An engine is ready for it when it is told of as what it is.  A candidate that was given up holds no
         other up: its copies fail, and count, as long as there is another one and a control.  Of those that
-        take turns it hears how each fares, and none is ready that was given up.  While specs are
+        take turns it hears how each fares, and none is ready that was given up.  It hears how often the
+        launching process died, for an engine that ends with it has not failed.  While specs are
         on their way (not `settled`) none becomes ready, for the shadow process may have the old ones; any may
         cease to be.
         """
@@ -89,7 +91,7 @@ class Launched:
             for one in self._told.engines
             if one.experiment in in_turn
         ]
-        self._saying = json.dumps({"ready": sorted(ready), "fares": fares}).encode()
+        self._saying = json.dumps({"ready": sorted(ready), "fares": fares, "losses": self._losses}).encode()
         return None if self._saying == self._said else self._saying
 
     def heard(self) -> None:
@@ -121,6 +123,7 @@ class Launched:
 
     def lost(self) -> None:
         """The launching process has died: its engines end with it, and none is ready."""
+        self._losses += 1
         self._told = LaunchTold(
             tuple(
                 replace(one, state=str(State.WAITING), why=_LOST, pid=None, gpus=())

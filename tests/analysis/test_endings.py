@@ -13,7 +13,7 @@ from analysis.rates import Rates
 from analysis.series import contrasts
 from analysis.spec import ExperimentSpec
 from mirror.pair import UNANSWERED, Joiner, no_answer
-from mirror.switchback import ARM_NOT_READY
+from mirror.readiness import NOT_READY
 from tests.analysis.fleet import MS, answer_frame, chat_stream, pair_frame
 
 WORDS = ["one", " two", " three"]
@@ -36,7 +36,7 @@ def partly(arm: str, ending: str) -> dict[str, Any]:
 
 FAULTS: dict[str, Callable[[str], dict[str, Any]]] = {
     "it never answers": lambda arm: silent(arm, UNANSWERED),
-    "it goes before its turn": lambda arm: silent(arm, ARM_NOT_READY),
+    "it goes before its turn": lambda arm: silent(arm, NOT_READY),
     "it says nothing in the time allowed": lambda arm: silent(arm, "timeout"),
     "it takes no connection": lambda arm: silent(arm, "refused"),
     "it begins and does not end in the time allowed": lambda arm: partly(arm, "timeout"),

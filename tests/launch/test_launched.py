@@ -160,6 +160,8 @@ def test_a_new_shadow_process_hears_it_anew_and_a_lost_launcher_makes_none_ready
     launched.forgotten()
     assert lacking(launched, specs) == []
     launched.lost()
+    said = launched.ready(specs, settled=True)
+    assert said is not None and json.loads(said)["losses"] == 1
     assert lacking(launched, specs) == ["control", "c0"]
     assert {one["state"] for one in launched.shown()["engines"]} == {"waiting"}
     json.dumps(launched.shown())

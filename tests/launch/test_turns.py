@@ -30,6 +30,7 @@ def heard(*ready: ArmSpec, **fares: tuple[str, str | None]) -> bytes:
         {
             "ready": [["t", arm.name, arm.mark] for arm in ready],
             "fares": [["t", name, marks[name], *fare] for name, fare in fares.items()],
+            "losses": 0,
         }
     ).encode()
 
