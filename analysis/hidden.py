@@ -9,7 +9,7 @@ _FIGURES = ("units", "ratio", "lower", "upper")
 
 def hides(candidate: Json) -> bool:
     """Whether its first visible text, or the control's, came later than its first token, in any pair."""
-    verdicts = candidate["verdicts"]
+    verdicts = candidate.get("verdicts") or {}
     first, visible = verdicts.get("ttft") or {}, verdicts.get("visible") or {}
     return bool(visible.get("units")) and any(first.get(each) != visible.get(each) for each in _FIGURES)
 

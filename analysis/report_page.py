@@ -15,7 +15,6 @@ from analysis.report_running import running
 from analysis.report_table import number, table
 
 METRICS = (("ttft", "TTFT"), ("visible", "Visible text"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
-ARM_METRICS = (("ttft_ms", "TTFT"), ("itl_ms", "ITL"), ("tpot_ms", "TPOT"), ("e2e_ms", "E2E"))
 OUTPUTS = (
     "exact_match",
     "first_divergence",
@@ -189,10 +188,10 @@ def _latencies(ranking: Mapping[str, Any]) -> str:
     for name, arm in arms:
         if not arm:
             continue
-        figures = [arm.get(key) or {} for key, _ in ARM_METRICS]
+        figures = [arm.get(f"{key}_ms") or {} for key, _ in _told(ranking)]
         cells = [f"{number(f.get('p50'), 1)} / {number(f.get('p95'), 1)}" for f in figures]
         rows.append([name, str(arm["n"]), str(arm["errors"]), *cells])
-    heads = ["Arm", "Answers", "Errors", *(name for _, name in ARM_METRICS)]
+    heads = ["Arm", "Answers", "Errors", *(name for _, name in _told(ranking))]
     beside = ranking["production"].get("beside", {}).get("why", "not comparable to production")
     note = f"Median / 95th percentile in ms. Candidates compare with control only: {escape(beside)}."
     return f"<h2>Latencies</h2>{table(heads, rows, 'Latencies', 1)}<p class=note>{note}</p>"

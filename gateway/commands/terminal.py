@@ -15,12 +15,14 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis import modes
+from analysis.hidden import told
+from analysis.measure import LATENCIES
 from analysis.plain import plain
 from analysis.report_lines import condition_lines, withheld_lines
 from analysis.report_scored import scored_lines
 from gateway.commands.progress import progress
 
-METRICS = ("ttft", "itl", "tpot", "e2e")
+METRICS = tuple((latency, latency.upper()) for latency in LATENCIES)
 OUTPUTS = (
     "exact_match",
     "edit_similarity",
@@ -109,7 +111,7 @@ def _verdicts(ranking: Json, width: int) -> Table:
 def _candidate_rows(candidate: Json, wide: bool) -> list[list[RenderableType]]:
     rows: list[list[RenderableType]] = []
     verdicts: Json = candidate.get("verdicts", {})
-    for metric in METRICS:
+    for metric, name in told([candidate], METRICS):
         verdict: Json = verdicts.get(metric) or {}
         head = (
             [_count(candidate.get("rank")), _short(str(candidate.get("name", DASH)))]
@@ -119,7 +121,7 @@ def _candidate_rows(candidate: Json, wide: bool) -> list[list[RenderableType]]:
         times: Json = candidate.get(f"{metric}_ms") or {}
         row: list[RenderableType] = [
             *head,
-            metric.upper(),
+            name,
             _word(verdict.get("label")),
             _fixed(verdict.get("ratio"), 3),
             _interval(verdict),
@@ -127,7 +129,7 @@ def _candidate_rows(candidate: Json, wide: bool) -> list[list[RenderableType]]:
             _fixed(times.get("p50"), 1),
         ]
         if wide:
-            seen = _count(candidate.get("n")) if metric == METRICS[0] else ""
+            seen = _count(candidate.get("n")) if not rows else ""
             row += [_fixed(times.get("p95"), 1), _fixed(verdict.get("spread"), 3), seen]
         rows.append(row)
     return [*rows, _outputs_row(candidate, wide)]
@@ -161,9 +163,9 @@ def _arm_lines(ranking: Json) -> list[RenderableType]:
         if not arm:
             continue
         shown = []
-        for metric in METRICS:
+        for metric, word in told(ranking.get("candidates", ()), METRICS):
             times: Json = arm.get(f"{metric}_ms") or {}
-            shown.append(f"{metric.upper()} {_fixed(times.get('p50'), 1)}/{_fixed(times.get('p95'), 1)}")
+            shown.append(f"{word} {_fixed(times.get('p50'), 1)}/{_fixed(times.get('p95'), 1)}")
         counts = f"n {_count(arm.get('n'))}, {_count(arm.get('errors'))} err"
         lines.append(Text(f"{name} (p50/p95 ms): {'  '.join(shown)}  {counts}", "dim"))
     return lines

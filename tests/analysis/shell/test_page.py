@@ -130,6 +130,33 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
     _shown(look, ranking, width=width)
 
 
+@pytest.mark.parametrize("reasons", [False, True])
+def test_visible_text_is_shown_by_its_name_where_it_is_not_the_first_token(reasons: bool) -> None:
+    ranking = rankings.ranking()
+    real = ranked(records(1100))
+    for ours, theirs in zip(ranking["candidates"], real["candidates"], strict=True):
+        ours["percentiles"] = {**theirs["percentiles"], "visible": theirs["percentiles"]["ttft"]}
+        ours["rates"] = {
+            **theirs["rates"],
+            "slow_visible": {**theirs["rates"]["slow_ttft"], "beyond_ms": 632.0},
+        }
+        first = ours["verdicts"]["ttft"] = {**ours["verdicts"]["ttft"], "units": 20}
+        ours["verdicts"]["visible"] = {**first, "ratio": 1.5} if reasons else first
+
+    async def look(tab: Tab, admin: Admin) -> None:
+        await tab.until("document.querySelector('[data-panel=percentiles]')")
+        page = await tab.ask("document.querySelector('main').innerText")
+        assert "undefined" not in page and tab.complaints == []
+        assert ("visible text beyond 632 ms" in page) == reasons
+        heads = await tab.ask("[...document.querySelectorAll('th')].map((head) => head.textContent)")
+        assert ("Visible text vs control" in heads) == ("Visible text" in heads) == reasons
+        rows = await tab.ask("document.querySelector('[data-panel=percentiles]').innerText")
+        assert ("visible text" in rows) == reasons
+        assert await tab.ask("document.documentElement.scrollWidth") <= 1280
+
+    _shown(look, ranking)
+
+
 def test_that_brakes_paused_an_experiment_is_said_after_it_goes_on() -> None:
     state = rankings.status()
     state["experiments"][0]["trips"] = {"memory": 2, "arm_errors": 0}

@@ -207,3 +207,16 @@ def test_a_ranking_without_pairs_is_shown_as_the_calibration_it_is() -> None:
 def test_the_plain_line_names_each_candidate_once() -> None:
     line = plain_line(RANKING)
     assert "\n" not in line and "ember: TPOT FASTER 0.714, outputs SAME" in line and line.count("basil") == 1
+
+
+def test_visible_text_has_its_row_and_its_arms_figures_only_where_it_is_not_the_first_token() -> None:
+    same, later = copy.deepcopy(RANKING), copy.deepcopy(RANKING)
+    for ranking, ratio in ((same, None), (later, 1.5)):
+        for one in ranking["candidates"]:
+            first = one["verdicts"]["ttft"]
+            one["verdicts"]["visible"] = {**first, "units": 20, "ratio": ratio or first["ratio"]}
+            first["units"] = 20
+            one["visible_ms"] = {"p50": 632.1, "p95": 700.0}
+    assert "VISIBLE" not in shown(same, 120)
+    rows = [line for line in shown(later, 120).splitlines() if "VISIBLE" in line]
+    assert len(rows) > len(later["candidates"]) and "1.500" in rows[0] and "632.1" in rows[0]

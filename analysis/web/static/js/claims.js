@@ -2,8 +2,9 @@
 
 import { h } from "./dom.js";
 import { change, count } from "./format.js";
+import { hides, told } from "./hidden.js";
 
-const LATENCIES = [["ttft", "TTFT"], ["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
+const LATENCIES = [["ttft", "TTFT"], ["visible", "visible text"], ["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
 const PERCENTILES = ["p50", "p95", "p99"];
 const WORDS = { errors: "failed", slo: "beyond an objective" };
 const LABELS = { MORE: ["no", "more"], FEWER: ["ok", "fewer"], NO_MORE: ["ok", "no more"], UNDECIDED: ["none", "undecided"] };
@@ -30,7 +31,7 @@ function rate(c, key, said) {
 export function ratesPanel(ranking) {
   return table("rates", "Failed and slow answers", "slow: longer than 19 in 20 of the control's took in the calibration; differences in points hold at every look",
     ["Candidate", "Answers that", "Control", "Candidate", "Difference", "So"],
-    ranking.candidates.flatMap((c) => Object.entries(c.rates ?? {}).map(([key, said]) => rate(c, key, said))));
+    ranking.candidates.flatMap((c) => Object.entries(c.rates ?? {}).filter(([key]) => key !== "slow_visible" || hides(c)).map(([key, said]) => rate(c, key, said))));
 }
 
 export function percentilesPanel(ranking) {
@@ -40,7 +41,7 @@ export function percentilesPanel(ranking) {
     return known(said?.horizon) ? h("tr", {}, h("th", { scope: "row" }, c.name), h("td", {}, name), h("td", { class: "r" }, count(said.horizon)), PERCENTILES.map((p) => cell(said[p]))) : null;
   };
   return table("percentiles", "Percentiles against control", "over so many first pairs, fixed beforehand; each holds for one look",
-    ["Candidate", "Latency", "Pairs", ...PERCENTILES], ranking.candidates.flatMap((c) => LATENCIES.map(([key, name]) => row(c, key, name))).filter(Boolean));
+    ["Candidate", "Latency", "Pairs", ...PERCENTILES], ranking.candidates.flatMap((c) => told([c], LATENCIES).map(([key, name]) => row(c, key, name))).filter(Boolean));
 }
 
 export function goldenPanel(ranking) {
@@ -54,7 +55,7 @@ export function goldenPanel(ranking) {
 /** Who is beaten, and who differs from the control when all are looked at together; null where nobody is. */
 export function togetherNote(ranking) {
   const beaten = (ranking.beaten ?? []).map((one) => `${one.name} is beaten by ${one.by}, since window ${one.units}`);
-  const differ = ranking.candidates.length < 2 ? [] : LATENCIES.filter(([key]) => ranking.discoveries?.[key]?.length).map(([key, name]) => `${name} ${ranking.discoveries[key].join(" ")}`);
+  const differ = ranking.candidates.length < 2 ? [] : told(ranking.candidates, LATENCIES).filter(([key]) => ranking.discoveries?.[key]?.length).map(([key, name]) => `${name} ${ranking.discoveries[key].join(" ")}`);
   if (differ.length) beaten.push(`differ from the control, by e-BH over all candidates on one metric: ${differ.join(", ")}`);
   return beaten.length ? h("p", { class: "note", "data-panel": "together" }, `${beaten.join("; ")}.`) : null;
 }

@@ -6,12 +6,13 @@ import { forcedPanel, gpuPanel, loadPanel } from "./conditions.js";
 import { costPanel, whyPanel } from "./cost.js";
 import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
+import { told } from "./hidden.js";
 import { launchedPanel } from "./launched.js";
 import { METRICS, outputBadge, rankingTable } from "./ranking.js";
 import { scoredPanel } from "./scored.js";
 import { turnsOf, turnsPanel } from "./turns.js";
 
-const ARM_METRICS = [["ttft_ms", "TTFT"], ["itl_ms", "ITL"], ["tpot_ms", "TPOT"], ["e2e_ms", "E2E"]];
+const ARM_METRICS = [["ttft_ms", "TTFT"], ["visible_ms", "Visible text"], ["itl_ms", "ITL"], ["tpot_ms", "TPOT"], ["e2e_ms", "E2E"]];
 const OUTPUTS = ["exact_match", "first_divergence", "edit_similarity", "length_ratio", "finish_reason", "tool_calls"];
 
 export function drawEmpty() {
@@ -27,7 +28,7 @@ function progress(spec, ranking) {
     const at = ranking.calibration ?? {};
     return { value: at.progress ?? 0, label: "Calibrating the control against itself", tail: `${count(at.pairs ?? 0)} pairs, at least ${count(at.wanted_pairs)} wanted` };
   }
-  const verdicts = ranking.candidates.flatMap((c) => METRICS.map(([key]) => c.verdicts?.[key])).filter(Boolean);
+  const verdicts = ranking.candidates.flatMap((c) => told([c], METRICS).map(([key]) => c.verdicts?.[key])).filter(Boolean);
   const open = (v) => v.label === "UNDECIDED" || Boolean(v.withheld);
   const done = verdicts.filter((v) => !open(v)).length;
   const sum = verdicts.reduce((total, v) => total + (open(v) ? v.progress ?? 0 : 1), 0);
@@ -92,13 +93,14 @@ function books(ranking) {
 }
 
 function arms(ranking) {
+  const shown = told(ranking.candidates, ARM_METRICS);
   const slo = [...ranking.candidates, ranking.control, ranking.production].some((arm) => typeof arm?.slo_met === "number");
   const row = (arm, name, kind) => h("tr", { class: kind === "candidate" ? null : "reference" }, h("th", { scope: "row" }, name, kind === "production" ? h("div", { class: "ci" }, ranking.mode === "replay" ? "not asked: a recording is replayed" : "observed only, not comparable") : null), h("td", { class: "r" }, count(arm?.n)), h("td", { class: "r" }, count(arm?.errors), Object.entries(arm?.faults ?? {}).map(([fault, n]) => h("div", { class: "ci" }, `${words(fault)} ${count(n)}`))),
     slo ? h("td", { class: "r" }, typeof arm?.slo_met === "number" ? `${(arm.slo_met * 100).toFixed(1)} %` : "–") : null,
-    ARM_METRICS.map(([key]) => h("td", { class: "r" }, ms(arm?.[key]?.p50), h("span", { class: "dim" }, ` / ${ms(arm?.[key]?.p95)}`))));
+    shown.map(([key]) => h("td", { class: "r" }, ms(arm?.[key]?.p50), h("span", { class: "dim" }, ` / ${ms(arm?.[key]?.p95)}`))));
   return h("div", { class: "panel scroll" }, h("table", {},
     h("caption", {}, "Latency in ms", h("span", {}, "median / 95th percentile of each arm; compare candidates with control only")),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col", class: "r" }, "Answers"), h("th", { scope: "col", class: "r" }, "Errors"), slo ? h("th", { scope: "col", class: "r" }, "Within SLO") : null, ARM_METRICS.map(([, name]) => h("th", { scope: "col", class: "r" }, name)))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col", class: "r" }, "Answers"), h("th", { scope: "col", class: "r" }, "Errors"), slo ? h("th", { scope: "col", class: "r" }, "Within SLO") : null, shown.map(([, name]) => h("th", { scope: "col", class: "r" }, name)))),
     h("tbody", {}, ranking.candidates.map((c) => row(c, c.name, "candidate")), ranking.control ? row(ranking.control, ranking.control.name ?? "control", "control") : null, ranking.production ? row(ranking.production, "production", "production") : null)));
 }
 

@@ -2,14 +2,15 @@
 
 import { h, s } from "./dom.js";
 import { change, count } from "./format.js";
+import { told } from "./hidden.js";
 
-export const METRICS = [["ttft", "TTFT"], ["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
+export const METRICS = [["ttft", "TTFT"], ["visible", "Visible text"], ["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
 const SIGNS = { FASTER: "▲", SLOWER: "▼", EQUIVALENT: "=", UNDECIDED: "?", WITHHELD: "!" };
 
 /** How far from 1.0 (in log ratio) every bar of one table reaches, so that bars compare by eye. */
 function reach(ranking) {
   const margin = Math.log1p(ranking.margin ?? 0);
-  const ends = ranking.candidates.flatMap((c) => METRICS.flatMap(([key]) => { const v = c.verdicts?.[key]; return [v?.ratio, v?.lower, v?.upper]; }));
+  const ends = ranking.candidates.flatMap((c) => told([c], METRICS).flatMap(([key]) => { const v = c.verdicts?.[key]; return [v?.ratio, v?.lower, v?.upper]; }));
   const logs = ends.filter((v) => typeof v === "number" && v > 0).map((v) => Math.abs(Math.log(v)));
   return Math.min(Math.log(4), Math.max(margin * 2.5, ...logs) * 1.05) || 0.1;
 }
@@ -53,13 +54,14 @@ export function outputBadge(label) {
 export function rankingTable(ranking) {
   const margin = ranking.margin ?? 0;
   const limit = reach(ranking);
+  const shown = told(ranking.candidates, METRICS);
   const order = [...ranking.candidates].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9));
   return h("div", { class: "panel" }, h("div", { class: "scroll" }, h("table", { "aria-label": `Ranking of ${ranking.experiment}` },
-    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "r" }, "#"), h("th", { scope: "col" }, "Candidate"), METRICS.map(([, name]) => h("th", { scope: "col" }, name, h("span", { class: "wide" }, " vs control"))), h("th", { scope: "col" }, "Outputs"))),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "r" }, "#"), h("th", { scope: "col" }, "Candidate"), shown.map(([, name]) => h("th", { scope: "col" }, name, h("span", { class: "wide" }, " vs control"))), h("th", { scope: "col" }, "Outputs"))),
     h("tbody", {}, order.map((c) => h("tr", { "data-candidate": c.name },
       h("td", { class: "r dim" }, c.rank ?? "–"),
       h("th", { scope: "row" }, c.name, h("div", { class: "ci" }, `${count(c.n)} answers`), c.errors ? h("div", { class: "ci why" }, `${count(c.errors)} errors`) : null),
-      METRICS.map(([key]) => cell(c.verdicts?.[key], margin, limit)),
+      shown.map(([key]) => cell(c.verdicts?.[key], margin, limit)),
       h("td", {}, outputBadge(c.outputs?.label))))))),
     h("p", { class: "note" }, `Change in the geometric mean against control; less is better. Bars run from ${change(Math.exp(-limit))} to ${change(Math.exp(limit))} on one scale; the tinted band is the ±${(margin * 100).toFixed(1)} % margin within which candidates count as equivalent.`));
 }
