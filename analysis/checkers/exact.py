@@ -28,7 +28,8 @@ class Exact:
         return self._plain(text) in self._right
 
     def _plain(self, text: str) -> str:
-        text = text.strip().removesuffix(".").strip("\"'`* \n")
+        for _ in range(2):  # the full stop stands behind the quotes, or in them
+            text = text.strip().removesuffix(".").strip("\"'`* \n")
         return text.casefold() if self._ignore_case else text
 
 

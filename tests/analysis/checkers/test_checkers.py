@@ -13,7 +13,7 @@ def passes(text: str, **check: Any) -> bool | None:
 
 
 def test_exact_looks_past_white_space_quotes_and_a_full_stop() -> None:
-    for text in ("Oslo", " Oslo.\n", '"Oslo"', "**Oslo**"):
+    for text in ("Oslo", " Oslo.\n", '"Oslo"', "**Oslo**", "**Oslo.**", '"Oslo."', '"Oslo".'):
         assert passes(text, kind="exact", value="Oslo")
     assert not passes("Oslo, Norway", kind="exact", value="Oslo")
     assert not passes("oslo", kind="exact", value="Oslo")

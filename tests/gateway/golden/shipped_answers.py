@@ -58,7 +58,7 @@ _SUMS = [
 
 _WORDS: Answers = [
     ("Earth", "Mars"),
-    ("Na", "So"),
+    ("Na", "NA"),
     ("MCMLXXXVII", "MCMXXCVII"),
     ("yawetag", "yaweteg"),
     ("apple fig medlar pear quince", "apple fig pear medlar quince"),
@@ -68,7 +68,7 @@ _WORDS: Answers = [
     ("No.", "Yes."),
     ("Cem", "Ben"),
     ("The Atlantic.", "Pacific"),
-    ("Fe", "Ir"),
+    ("Fe", "FE"),
     ("6", "8"),
     ("44", "64"),
     ("11010", "11001"),
@@ -118,7 +118,7 @@ _JSON: Answers = [
     ('{"name":"Ada Byrne","age":36}', '{"name":"Ada Byrne","age":"36"}'),
     ('{"city":"Oslo","country":"Norway"}', '{"city":"Bergen","country":"Norway"}'),
     ("[1,4,9,16,25]", "[0,1,4,9,16]"),
-    ('{"total":5.0,"items":["bread","milk"]}', '{"total":6,"items":["bread","milk"]}'),
+    ('{"total":5.0,"items":["bread","milk"]}', '{"total":5,"items":["eggs","wine"]}'),
     ('{"sentiment":"negative"}', '{"sentiment":"positive"}'),
     (
         '{"level":"ERROR","code":504,"message":"upstream timed out"}',
@@ -188,7 +188,15 @@ def is_balanced(text):
 """,
         """
 def is_balanced(text):
-    return text.count('(') == text.count(')')
+    for begin, end in ("()", "[]", "{}"):
+        open = 0
+        for c in text:
+            open += (c == begin) - (c == end)
+            if open < 0:
+                return False
+        if open:
+            return False
+    return True
 """,
     ),
     (
@@ -222,7 +230,8 @@ def is_palindrome(text):
 """,
         """
 def is_palindrome(text):
-    return text == text[::-1]
+    kept = [c for c in text.lower() if c not in ' ,:']
+    return kept == kept[::-1]
 """,
     ),
     (
@@ -258,7 +267,13 @@ def to_roman(n):
 """,
         """
 def to_roman(n):
-    return 'I' * n
+    pairs = [(1000, 'M'), (900, 'CM'), (500, 'D'), (100, 'C'), (90, 'XC'), (50, 'L'),
+             (10, 'X'), (9, 'IX'), (5, 'V'), (4, 'IV'), (1, 'I')]
+    found = ''
+    for value, sign in pairs:
+        found += sign * (n // value)
+        n %= value
+    return found
 """,
     ),
     (
