@@ -1,6 +1,6 @@
 """How does a child of the demo end when the demo is killed?  The kernel is asked to end it too.
 
-`python -m gateway.demo_child PARENT_PID MODULE ARGUMENT...` runs MODULE as `python -m MODULE ARGUMENT...`.
+`python -m gateway.demo.child PARENT_PID MODULE ARGUMENT...` runs MODULE as `python -m MODULE ARGUMENT...`.
 """
 
 import ctypes

@@ -113,7 +113,9 @@ def test_two_demos_at_once_do_not_take_the_same_address_and_a_server_can_listen_
 @contextmanager
 def playing(page: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
     """A demo of seed 3 in a process of its own, ended if it still runs."""
-    program = f"from gateway.demo import run; raise SystemExit(run(3, html={str(page)!r}, seconds={seconds}))"
+    program = (
+        f"from gateway.demo.play import run; raise SystemExit(run(3, html={str(page)!r}, seconds={seconds}))"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
@@ -132,7 +134,7 @@ def playing(page: Path, seconds: float) -> Iterator[subprocess.Popen[str]]:
 
 def children_of(pid: int) -> list[str]:
     """The command lines of what a demo started, as far as it still runs."""
-    marks = [f"gateway.demo_child {pid} ", f"--supervisor {pid}"]
+    marks = [f"gateway.demo.child {pid} ", f"--supervisor {pid}"]
     lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:

@@ -43,8 +43,8 @@ while True:
 """
 SUPERVISOR = """
 import json, os, sys
-from gateway.children import Child, Stage
-from gateway.log import logger
+from gateway.processes.children import Child, Stage
+from gateway.processes.log import logger
 from gateway.processes.supervisor import Supervisor
 children = [
     Child(name, Stage[stage], tuple(argv), spec.encode(), (), grace_s)
