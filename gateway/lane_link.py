@@ -261,10 +261,16 @@ class LaneLink(asyncio.Protocol):
         received_ns: int,
         sent_ns: int,
     ) -> Copy | None:
-        """Offer the request to the first experiment of the fleet that takes its conversation."""
+        """Offer the request to the first experiment of the fleet that takes its conversation.
+
+        Where none does, the first counts it that would have, had it seen the conversation's first turn.
+        """
+        late: tuple[Experiment, str] | None = None
         for experiment in self._by_fleet.get(fleet, ()):
             sampler = experiment.sampler
             if not sampler.admits(prompt.root, prompt.turns):
+                if late is None and (why := sampler.missed(prompt.root, prompt.turns)) is not None:
+                    late = experiment, why
                 continue
             if not asked.is_copyable or is_stateful(asked.path, body):
                 return None
@@ -291,6 +297,9 @@ class LaneLink(asyncio.Protocol):
                 sampler.shed(prompt.root)
                 return None
             return Copy(experiment, request_id, received_ns, sent_ns, [])
+        if late is not None and asked.is_copyable and not is_stateful(asked.path, body):
+            experiment, why = late
+            experiment.lane.drop(PAUSED if experiment.paused else why)
         return None
 
     def unread(self, fleet: str | None, request_id: bytes, path: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from mirror.admit import JOINED_LATE, TURN_MISSING
 from mirror.headers import is_copy
 from wire.stateless import COMPARED
 
@@ -116,6 +117,13 @@ class Sampler:
         if len(self._open) > self._remember:
             self._open.popitem(last=False)
         return True
+
+    def missed(self, root: int, turns: int) -> str | None:
+        """Why a request that was not admitted is missing from the share; None: its conversation is no part of
+        it."""
+        if turns == 0 or self._place(root) >= self._below:
+            return None
+        return TURN_MISSING if root in self._shed else JOINED_LATE
 
     def shed(self, root: int) -> None:
         """Close a conversation that lost a turn: none of its later ones is copied until it begins anew.

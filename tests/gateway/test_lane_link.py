@@ -106,3 +106,34 @@ def test_a_conversation_that_nobody_listened_to_is_copied_once_it_begins_anew_an
             await asyncio.sleep(0.05)
 
     uvloop.run(go())
+
+
+def test_turns_of_conversations_that_began_before_are_counted_once_and_those_of_no_share_never(
+    tmp_path: Path,
+) -> None:
+    async def go() -> None:
+        loop, bounds = asyncio.get_running_loop(), {"lane_bytes": 1 << 20, "copy_bytes": 1 << 20}
+        first, second = (SamplingSpec(name, None, 1.0, b"salt") for name in ("first", "second"))
+        # Nobody listens, and what comes is kept.
+        link = LaneLink(loop, str(tmp_path / "no.sock"), [second], **bounds, sees_all=True, keeps_s=3600.0)
+
+        def offered(root: int, turn: int, path: str = "/v1/chat/completions") -> None:
+            prompt = Prompt("m", (root,), (4,), root, turn, False, None)
+            link.copied(None, f"r{root}.{turn}", asked(path, path, HEADERS), b"{}", prompt, 1, 2)
+
+        offered(1, 0)
+        link.renew([first, second])  # the first has its choice first, and has not seen how they began
+        offered(1, 1)
+        assert dict(link.dropped) == {}, "the second has it from its first turn"
+        offered(2, 5)
+        offered(2, 6)
+        offered(2, 7, path="/v1/threads")  # never copied, whenever it began
+        assert dict(link.dropped) == {("first", "joined_late"): 2}
+        link.switch({"first"})
+        offered(2, 7)
+        assert dict(link.dropped) == {("first", "joined_late"): 2, ("first", "paused"): 1}
+        link.renew([SamplingSpec("none", None, 0.0, b"salt")])
+        offered(3, 1)
+        assert dict(link.dropped) == {}
+
+    uvloop.run(go())

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.admit import JOINED_LATE, TURN_MISSING
 from mirror.headers import copy_headers, is_copy
 from mirror.sample import Sampler, copies_of, copyable, is_stateful
 
@@ -49,6 +50,24 @@ def test_a_shed_conversation_stays_closed_until_it_begins_anew(
         assert not any(sampler.admits(root, turn) for turn in later)
         assert sampler.admits(root, 0)
         assert all(sampler.admits(root, turn) for turn in later)
+
+
+@given(st.lists(st.tuples(roots, turns, st.booleans())), st.floats(0, 1), st.booleans())
+def test_of_the_share_each_request_is_admitted_or_missed_for_a_reason_and_of_the_rest_none_is(
+    seen: list[tuple[int, int, bool]], rate: float, sees_all: bool
+) -> None:
+    sampler, share, shed = Sampler(b"salt", rate, sees_all=sees_all), Sampler(b"salt", rate), set[int]()
+    for root, turn, sheds in seen:
+        if sampler.admits(root, turn):
+            shed.discard(root)
+            if sheds:
+                sampler.shed(root)
+                shed.add(root)
+        elif share.admits(root, 0):
+            assert turn > 0
+            assert sampler.missed(root, turn) == (TURN_MISSING if root in shed else JOINED_LATE)
+        else:
+            assert sampler.missed(root, turn) is None
 
 
 @given(st.sets(roots, min_size=1, max_size=50), st.binary(max_size=100), st.floats(0, 1))
