@@ -61,15 +61,12 @@ class Chain:
         link: int = xxh3_64_intdigest(front + text[:cut], self.link)
         hashes.append(link)
         ends.append(at + CUT_BYTES)
-        last = len(text) - 1 - (size - 1) % CUT_BYTES
-        done = CUT_BYTES
-        while cut < last:
-            link = xxh3_64_intdigest(text[cut : cut + CUT_BYTES], link)
-            cut += CUT_BYTES
-            done += CUT_BYTES
+        last = len(text) - 1 - (size - 1) % CUT_BYTES  # where the last piece begins
+        for start in range(cut, last, CUT_BYTES):
+            link = xxh3_64_intdigest(text[start : start + CUT_BYTES], link)
             hashes.append(link)
-            ends.append(at + done)
-        self.link = link = xxh3_64_intdigest(text[cut:], link)
+        ends.extend(range(at + 2 * CUT_BYTES, at + size, CUT_BYTES))
+        self.link = link = xxh3_64_intdigest(text[last:], link)
         self._at = at = at + size
         hashes.append(link)
         ends.append(at)

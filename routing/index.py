@@ -6,7 +6,8 @@ Within an engine a beginning is at least as recent as what continues it and is e
 along a chain is monotone, and `match` bisects.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from routing.recency import Trunk
@@ -98,23 +99,43 @@ class PrefixIndex:
 
     def match(self, chain: Sequence[int], ends: Sequence[int]) -> dict[int, int]:
         """Bytes of the longest beginning of `chain` each engine is believed to hold, where it holds any."""
-        found: dict[int, int] = {}
+        return self.beyond(chain, ends, {})
+
+    def beyond(self, chain: Sequence[int], ends: Sequence[int], known: Mapping[int, int]) -> dict[int, int]:
+        """As `match`; but an engine of which is known how many bytes it holds has those, and one more where
+        it is believed to hold more. That takes one look into its memory, whatever the chain's length."""
+        found = dict(known)
         if not chain:
             return found
         length = len(chain)
+        places: dict[int, int] = {}
         for root in self._roots.holders(chain[0]):
             trunk = root.parent
             assert isinstance(trunk, Trunk)
-            entries = trunk.entries
-            low, high = 1, length  # chain[:low] is held; bisect for how far
-            while low < high:
-                middle = (low + high) // 2
-                if chain[middle] in entries:
-                    low = middle + 1
-                else:
-                    high = middle
-            found[trunk.engine] = ends[low - 1]
+            engine, entries = trunk.engine, trunk.entries
+            held = known.get(engine)
+            if held is None:
+                low, high = 1, length  # chain[:low] is held; bisect for how far
+                while low < high:
+                    middle = (low + high) // 2
+                    if chain[middle] in entries:
+                        low = middle + 1
+                    else:
+                        high = middle
+                found[engine] = ends[low - 1]
+                continue
+            at = places.get(held)
+            if at is None:
+                at = places[held] = bisect_right(ends, held)
+            if not at or (at < length and chain[at] in entries):
+                found[engine] = held + 1
         return found
+
+    def held(self, engine: int, chain: Sequence[int], ends: Sequence[int]) -> int:
+        """What `match` has of one engine."""
+        runs = self._engines.get(engine)
+        links = 0 if runs is None or not chain else runs.held(chain)
+        return ends[links - 1] if links else 0
 
     def forget(self, engine: int) -> None:
         """Drop what the engine held, and keep its capacity."""

@@ -29,6 +29,7 @@ _MOST_PAIRS: Final = 10_000
 _LONG_BYTES: Final = 64 * 1024
 _MOST_OBJECTS: Final = 20_000
 _MOST_FIELDS: Final = 200_000
+_FIELD_BYTES: Final = 5  # `"":0,`
 _MOST_TOKENS: Final = 2**63 - 1
 _Reader = Callable[[bytes | memoryview, bytes], Prompt]
 
@@ -53,7 +54,9 @@ def read(path: str, body: bytes | memoryview, key: bytes) -> Prompt:
         body = body[3:]
     if len(body) > _LONG_BYTES:
         whole = bytes(body)
-        if _more_than(whole, b"{", _MOST_OBJECTS) or _more_than(whole, b":", _MOST_FIELDS):
+        if _more_than(whole, b"{", _MOST_OBJECTS) or (
+            len(whole) > _FIELD_BYTES * _MOST_FIELDS and _more_than(whole, b":", _MOST_FIELDS)
+        ):
             reader = None
     try:
         return _read(reader, body, key)

@@ -49,13 +49,19 @@ class Router:
         if not engines:
             raise ValueError("no engine to choose from")
         index = self._index
-        cached = index.match(prompt.chain, prompt.ends)
+        chain, ends = prompt.chain, prompt.ends
         predicted = self._predicted
         residency = self._residency
         credited: dict[int, int] | None = None
-        if predicted is not None and residency is not None:
-            known = residency.held(prompt, self._lasting(cached, engines, crowd, residency))
-            self._correct(cached, known, predicted.match(prompt.chain, prompt.ends))
+        if predicted is None or residency is None:
+            cached = index.match(chain, ends)
+        else:
+            known = residency.held(prompt, self._lasting(prompt, engines, crowd, residency))
+            # What was sent there beyond what is known may be held: no claim, but it breaks ties, by one byte.
+            cached = index.beyond(chain, ends, known)
+            for id, soon in predicted.match(chain, ends).items():
+                if soon > known.get(id, soon):
+                    cached[id] = soon
             below = residency.below()
             if below:
                 credited = self._credit(cached, known, below, engines)
@@ -67,9 +73,9 @@ class Router:
             choice.below, choice.credited_bytes = below[choice.engine], credited[choice.engine]
         if explain or shadow is not None:
             self._explain(choice, prompt, engines, offered, cached, explain, shadow)
-        index.record(choice.engine, prompt.chain, prompt.ends, at_s)
+        index.record(choice.engine, chain, ends, at_s)
         if predicted is not None:
-            predicted.record(choice.engine, prompt.chain, prompt.ends, at_s, is_ours=False)
+            predicted.record(choice.engine, chain, ends, at_s, is_ours=False)
         return choice
 
     def know(self, residency: Residency | None) -> None:
@@ -148,7 +154,7 @@ class Router:
 
     def _lasting(
         self,
-        cached: Mapping[int, int],
+        prompt: Prompt,
         engines: Sequence[EngineLoad],
         crowd: "Crowd | None",
         residency: Residency,
@@ -165,18 +171,9 @@ class Router:
                 continue
             id = engine.id
             index.set_share(id, residency.share(id))
-            found[id] = Lasting(
-                cached.get(id, 0) if index.is_full(id) else NO_LIMIT_BYTES, engine.pending_bytes
-            )
+            stays = index.held(id, prompt.chain, prompt.ends) if index.is_full(id) else NO_LIMIT_BYTES
+            found[id] = Lasting(stays, engine.pending_bytes)
         return found
-
-    @staticmethod
-    def _correct(cached: dict[int, int], known: Mapping[int, int], predicted: Mapping[int, int]) -> None:
-        for id, held in known.items():
-            soon = predicted.get(id, 0)
-            # What was sent there beyond what is known may be held: no claim, but it breaks ties, by one byte.
-            more = 1 if cached.get(id, 0) > held else 0
-            cached[id] = soon if soon > held else held + more
 
     @staticmethod
     def _credit(

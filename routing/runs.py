@@ -97,6 +97,20 @@ class Runs:
         """One request in flight less ends in `link`. What was evicted meanwhile was released then."""
         self._release(self._ending(link))
 
+    def held(self, chain: Sequence[int]) -> int:
+        """How many of the chain's first links are here; it has one at least."""
+        if self._roots.own(chain[0], self.trunk) is None:
+            return 0
+        entries = self.entries
+        low, high = 1, len(chain)
+        while low < high:
+            middle = (low + high) // 2
+            if chain[middle] in entries:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def in_use(self, chain: Sequence[int]) -> int:
         """How many of the chain's first links requests in flight have, too."""
         entries = self.entries

@@ -22,16 +22,23 @@ class Path:
 
     def leading(self, count: int) -> "array[int]":
         """The first `count` blocks, or all where there are fewer."""
-        pieces = []
         path: Path | None = self
-        while path is not None and count:
-            if count > path.start:
-                pieces.append(path.tail[: count - path.start])
-                count = path.start
+        while path is not None and count <= path.start:
             path = path.parent
+        if path is None:
+            return array("Q")
+        start, tail = path.start, path.tail
+        pieces = [tail if count >= start + len(tail) else tail[: count - start]]
+        while start:
+            path = path.parent
+            assert path is not None
+            if path.start < start:
+                tail = path.tail
+                pieces.append(tail if start == path.start + len(tail) else tail[: start - path.start])
+                start = path.start
+        pieces.reverse()
         blocks = array("Q")
-        for piece in reversed(pieces):
-            blocks += piece
+        blocks.frombytes(b"".join(pieces))  # one piece of memory for all, however many turns
         return blocks
 
     def shared(self, chain: Sequence[int]) -> int:

@@ -73,6 +73,16 @@ class Recorded(RuleBasedStateMachine):
             short = self.index.match(chain[:n], ends[:n])
             assert short == {engine: min(held, ends[n - 1]) for engine, held in whole.items()}
 
+    @rule(path=paths, known=st.dictionaries(st.integers(0, 3), st.integers(0, 700), max_size=3))
+    def what_is_known_counts_and_what_was_sent_beyond_it_breaks_ties(
+        self, path: Path, known: dict[int, int]
+    ) -> None:
+        chain, ends = chained(path)
+        believed = self.index.match(chain, ends)
+        tied = {engine: held + (believed.get(engine, 0) > held) for engine, held in known.items()}
+        assert self.index.beyond(chain, ends, known) == {**believed, **tied}
+        assert believed == {n: held for n in range(3) if (held := self.index.held(n, chain, ends))}
+
     @invariant()
     def is_bounded(self) -> None:
         for engine in range(3):

@@ -127,6 +127,9 @@ def test_the_memory_of_what_was_sent_is_asked_as_often_whatever_it_holds(links: 
         assert found == {n: ends[max(1, links * (n + 1) // ENGINES) - 1] for n in range(ENGINES)}
         asked.append(counted.looked_up)
     assert asked[0] == asked[1] <= 1 + ENGINES * (1 + log2(links))
+    counted = Counted(chain)
+    index.beyond(counted, ends, dict.fromkeys(range(ENGINES), ends[links // 3]))
+    assert counted.looked_up <= 1 + ENGINES, "of an engine of which is known what it holds one link is asked"
 
 
 def test_of_what_few_hold_few_are_asked() -> None:
