@@ -8,6 +8,7 @@ from typing import Any
 from mirror.spec import CONTROL
 
 SLICE_NS = 5_000_000_000
+_GAP_NS = 30_000_000_000  # of what happened in so long a silence nothing is counted, on either side
 _FIRST_S = 20.0  # nothing is set before so much was seen
 _USUAL_S = 600.0  # how far back goes production's mean, in whose measure all else is taken
 _LATELY_S = 240.0  # and the two means whose difference keeps the share from swinging
@@ -73,8 +74,9 @@ class Matching:
         self._first = rate
         self._auto = auto
         self._workers: dict[int, _Worker] = {}
-        self._heard: dict[int, tuple[float, float]] = {}  # by worker: busy s of an engine, in so many s
+        self._heard_s: float | None = None  # an engine's busy s of this slice; None: no worker told
         self._since: tuple[int, dict[str, int]] | None = None
+        self._looked_ns = 0
         self._doubled = False
         self._seen_s = 0.0
         self._usual = self._production = self._control = 0.0
@@ -86,9 +88,8 @@ class Matching:
         before, self._workers[worker] = self._workers.get(worker), _Worker(at_ns, busy_ns)
         if before is None or at_ns <= before.at_ns or busy_ns < before.busy_ns or engines < 1:
             return  # its first word, or it was started again
-        busy_s, heard_s = self._heard.get(worker, (0.0, 0.0))
-        busy_s += (busy_ns - before.busy_ns) / 1e9 / engines
-        self._heard[worker] = busy_s, heard_s + (at_ns - before.at_ns) / 1e9
+        if at_ns - before.at_ns <= _GAP_NS:
+            self._heard_s = (self._heard_s or 0.0) + (busy_ns - before.busy_ns) / 1e9 / engines
 
     def pause(self) -> None:
         """What comes until the next look is no part of any mean."""
@@ -97,28 +98,32 @@ class Matching:
     def look(self, now_ns: int, busy_ns: Mapping[str, int], *, doubled: bool = False) -> Slice | None:
         """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now.
 
-        `doubled`: the control is asked everything twice, as a calibration does; its load sets no rate then.
+        Workers tell at their own seconds, and late when they have much to do: a slice waits for a word, and all
+        that is told is counted, in the slice in which it comes.  `doubled`: the control is asked everything
+        twice, as a calibration does; its load sets no rate then.
         """
         if self._since is None or doubled != self._doubled:
             self._doubled = doubled
             self._begin(now_ns, busy_ns)
             return None
         since_ns, before = self._since
-        if now_ns - since_ns < SLICE_NS:
+        looked_ns, self._looked_ns = self._looked_ns, now_ns
+        if now_ns - looked_ns > _GAP_NS:
+            self._begin(now_ns, busy_ns)  # this process stood still
+            return None
+        if now_ns - since_ns < (SLICE_NS if self._heard_s is not None else _GAP_NS):
             return None
         span_s = (now_ns - since_ns) / 1e9
         arms = {name: (busy - before.get(name, 0)) / 1e9 / span_s for name, busy in busy_ns.items()}
-        # Workers tell at their own seconds: what each told of is what is divided by.
-        heard = self._heard.values()
-        production = sum(busy_s / heard_s for busy_s, heard_s in heard) if heard else None
+        production = None if self._heard_s is None else self._heard_s / span_s
         if production is not None and not doubled:
             self._set(span_s, production, arms.get(CONTROL, 0.0))
         self._begin(now_ns, busy_ns)
         return Slice(span_s, production, arms, self.rate, self._auto)
 
     def _begin(self, now_ns: int, busy_ns: Mapping[str, int]) -> None:
-        self._since = now_ns, dict(busy_ns)
-        self._heard.clear()
+        self._since, self._looked_ns = (now_ns, dict(busy_ns)), now_ns
+        self._heard_s = None
 
     def _set(self, span_s: float, production: float, control: float) -> None:
         def over(memory_s: float) -> float:

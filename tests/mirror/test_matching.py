@@ -86,8 +86,46 @@ def test_a_slice_has_the_means_of_one_engine_and_of_each_arm() -> None:
 def test_production_that_nobody_tells_of_is_unknown() -> None:
     matching = Matching(0.5, auto=True)
     matching.look(0, {"control": 0})
-    seen = matching.look(SLICE_NS, {"control": S})
-    assert seen is not None and seen.production is None and matching.rate == 0.5
+    for second in range(5, 30):  # it may be told yet
+        assert matching.look(second * S, {"control": S}) is None
+    seen = matching.look(30 * S, {"control": 6 * S})
+    assert seen is not None and seen.production is None and seen.arms == {"control": 0.2}
+    assert matching.rate == 0.5
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=90))
+def test_all_that_is_told_is_counted_however_late_and_the_arms_over_the_same_time(
+    seconds: list[tuple[bool, int, int]],
+) -> None:
+    """A worker with much to do tells late: a mean over what each slice heard would forget most of that."""
+    matching, busy, arm, told, silent = Matching(0.5, auto=False), 0, 0, 0, 0
+    production = control = counted_s = 0.0
+    matching.production(0, 0, 0, 2)
+    matching.look(0, {"control": 0})
+    for second, (tells, served, copied) in enumerate(seconds, start=1):
+        busy, arm, silent = busy + served, arm + copied, silent + 1
+        if tells or silent == 25:  # no silence is so long that it is a gap
+            matching.production(0, second * S, busy * S, 2)
+            told, silent = busy, 0
+        if (seen := matching.look(second * S, {"control": arm * S})) is not None:
+            assert seen.production is not None
+            production += seen.production * seen.span_s
+            control += seen.arms["control"] * seen.span_s
+            counted_s += seen.span_s
+            assert production == pytest.approx(told / 2)
+            assert control == pytest.approx(arm)
+            assert counted_s == second
+
+
+def test_of_a_long_silence_nothing_is_counted_on_either_side() -> None:
+    matching = Matching(0.5, auto=False)
+    matching.production(0, 0, 0, 1)
+    matching.look(0, {"control": 0})
+    assert matching.look(50 * S, {"control": 900 * S}) is None  # this process stood still
+    matching.production(0, 51 * S, 900 * S, 1)  # and so did the worker
+    matching.production(0, 52 * S, 905 * S, 1)
+    seen = matching.look(55 * S, {"control": 905 * S})
+    assert seen is not None and (seen.production, seen.arms) == (1.0, {"control": 1.0})
 
 
 def test_a_worker_that_begins_anew_counts_from_there() -> None:
@@ -95,16 +133,18 @@ def test_a_worker_that_begins_anew_counts_from_there() -> None:
     matching.look(0, {"control": 0})
     matching.production(0, S, 90 * S, 1)
     matching.production(0, 2 * S, 0, 1)  # started again: it counts from nothing
-    matching.production(0, 3 * S, 3 * S, 1)
+    matching.production(0, 5 * S, 10 * S, 1)
     seen = matching.look(SLICE_NS, {"control": 0})
-    assert seen is not None and seen.production == 3.0
+    assert seen is not None and seen.production == 2.0
 
 
 def test_a_pause_is_no_part_of_any_mean() -> None:
     matching = Matching(0.5, auto=False)
     matching.look(0, {"control": 0})
     matching.pause()
+    matching.production(0, 100 * S, 0, 1)
     assert matching.look(100 * S, {"control": 0}) is None
+    matching.production(0, 105 * S, 0, 1)
     seen = matching.look(105 * S, {"control": 10 * S})
     assert seen is not None and seen.span_s == 5.0 and seen.arms == {"control": 2.0}
 
