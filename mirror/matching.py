@@ -98,9 +98,9 @@ class Matching:
     def look(self, now_ns: int, busy_ns: Mapping[str, int], *, doubled: bool = False) -> Slice | None:
         """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now.
 
-        Workers tell at their own seconds, and late when they have much to do: a slice waits for a word, and all
-        that is told is counted, in the slice in which it comes.  `doubled`: the control is asked everything
-        twice, as a calibration does; its load sets no rate then.
+        Workers tell at their own seconds, and late when they have much to do: a slice waits for a word, and
+        all that is told is counted, in the slice in which it comes.  `doubled`: the control is asked
+        everything twice, as a calibration does; its load sets no rate then.
         """
         if self._since is None or doubled != self._doubled:
             self._doubled = doubled

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgpack
+import pytest
 
 from mirror.lane import pack_load
 from mirror.sample import copies_of
@@ -127,7 +128,7 @@ def test_the_load_is_told_and_with_auto_the_workers_hear_the_share_that_follows(
                 lane.write(pack_load("fp8-kv", 0, S, 0, 2) + copy_frame("a", 8))
                 await until(lambda: phase_of(stage) is not None)  # the first second is over
                 # Six requests at two engines, all the time, says the worker
-                lane.write(pack_load("fp8-kv", 0, 11 * S, 60 * S, 2))
+                lane.write(pack_load("fp8-kv", 0, 6 * S, 30 * S, 2))
                 heard = msgpack.Unpacker()
                 rates: list[dict[str, float]] = []
                 async with asyncio.timeout(20):
@@ -138,7 +139,7 @@ def test_the_load_is_told_and_with_auto_the_workers_hear_the_share_that_follows(
                 load = stage.analysis.of("load")[0]
                 lane.close()
             assert rates[0] == {"fp8-kv": 0.5}  # nothing is set before enough was seen
-            assert load["production"] == 3.0 and load["matched"] is True
+            assert load["production"] * load["span_s"] == pytest.approx(15.0) and load["matched"] is True
             assert 0.5 < load["arms"]["control"] <= 1.001 and load["span_s"] >= 5.0
 
     play(run)
