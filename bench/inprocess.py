@@ -208,9 +208,7 @@ class Worker:
         return took_ns
 
     def rest(self) -> None:
-        """What a second does between: the lists of what was timed are taken, no connection is old."""
-        for fleet in self.service.fleets.fleets:
-            fleet.seconds = type(fleet.seconds)()
+        """What a second does between: no connection is old."""
         for engine in self._engines:
             engine.idle_since_ns = time.monotonic_ns()
 

@@ -324,12 +324,19 @@ class Attempt:
         assert relay.fleet is not None
         seconds = relay.fleet.seconds
         if self.token_ns:
-            seconds.ttft.append((self.token_ns - relay.received_ns) / 1e9)
+            ttft_s = (self.token_ns - relay.received_ns) / 1e9
+            seconds.ttft.add(ttft_s)
+            if relay.fleet.ttfts_s is not None:
+                relay.fleet.ttfts_s.append(ttft_s)
         if what is Outcome.COMPLETE and self._is_events and self.token_ns and self.status == 200:
             if self.choice.agreeing and relay.fleet.shadow is not None:
                 self._tell(relay.fleet.shadow)
             self.engine.streamed(self.choice, self.sent_ns, self.token_ns, self.last_ns, self.usage)
-        queued_ns = 0 if relay.ticket is None else relay.ticket.waited_ns
-        seconds.overhead.append((self.chosen_ns - relay.received_ns - queued_ns) / 1e9)
+        seconds.overhead.add((self.chosen_ns - relay.received_ns - self._awaited_ns()) / 1e9)
         if what is Outcome.COMPLETE:
-            seconds.e2e.append((at_ns - relay.received_ns) / 1e9)
+            seconds.e2e.add((at_ns - relay.received_ns) / 1e9)
+
+    def _awaited_ns(self) -> int:
+        """How long the request waited for others before this engine was chosen."""
+        ticket = self._relay.ticket
+        return 0 if ticket is None else ticket.waited_ns

@@ -7,8 +7,7 @@ reasons, kinds); anything else is counted under "other", so that no client can i
 the first `WorkerMetrics` is made and not before.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from gateway.admission.keys import ANONYMOUS
 from gateway.admission.ledger import CLASS_NAMES, DEGRADED
 from gateway.admission.refusal import REASONS as LIMITED
 from gateway.bridge.told import BOUNDS, OF_SCHOOL, SKIPPED
+from gateway.durations import E2E_S, OVERHEAD_S, TTFT_S, Durations
 from gateway.fleets.outlier import Reason, State
 from gateway.outcome import Outcome
 from routing.events.board import State as Trust
@@ -158,40 +158,16 @@ GAUGES: dict[str, tuple[str, tuple[str, ...], str]] = {
     "kv_lag_seconds": ("How old its last message was when it came.", ("engine", "rank"), "livemostrecent"),
     "engine_state": ("1 for what a worker thinks of an engine now.", ("engine", "state"), "livemostrecent"),
 }
-_TTFT_S = (
-    0.005,
-    0.01,
-    0.02,
-    0.04,
-    0.06,
-    0.08,
-    0.1,
-    0.15,
-    0.2,
-    0.3,
-    0.5,
-    0.75,
-    1,
-    1.5,
-    2.5,
-    5,
-    10,
-    20,
-    40,
-    80,
-)
-_E2E_S = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 60, 120, 240, 480, 960)
-_OVERHEAD_S = (25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 0.1, 1)
 # name -> (help, labels, bucket bounds in seconds); exported as shadowlane_<name>_seconds
 HISTOGRAMS: dict[str, tuple[str, tuple[str, ...], tuple[float, ...]]] = {
-    "ttft": ("From the request's arrival to the first token's.", ("fleet",), _TTFT_S),
-    "e2e": ("From the request's arrival to the end of its answer.", ("fleet",), _E2E_S),
+    "ttft": ("From the request's arrival to the first token's.", ("fleet",), TTFT_S),
+    "e2e": ("From the request's arrival to the end of its answer.", ("fleet",), E2E_S),
     "overhead": (
         "From the request's arrival to its dispatch, without a wait for its turn: the gateway's own time.",
         ("fleet",),
-        _OVERHEAD_S,
+        OVERHEAD_S,
     ),
-    "queue_wait": ("From a request's arrival in the queue to its turn.", ("fleet", "class"), _E2E_S),
+    "queue_wait": ("From a request's arrival in the queue to its turn.", ("fleet", "class"), E2E_S),
 }
 
 
@@ -222,15 +198,16 @@ class WorkerMetrics:
 
         metrics.flush(
             counts={("requests", "llama", "http://10.0.0.5:8000", "complete"): 12, ("chunks",): 4711},
-            observations={("ttft", "llama"): [0.21, 0.18]},
+            observations={("ttft", "llama"): ttft},
             gauges={("inflight", "http://10.0.0.5:8000"): 3},
         )
 
     `counts`: (counter name, *label values in the order of `COUNTERS`) -> how many **since the worker
     started** (never decreasing): what was not exported before is added now, so a missed flush loses nothing
-    and the same dict can serve the status frame.  `observations`: (histogram name, *labels) -> what was
-    observed **since the last flush**, in seconds; the caller clears its lists.  `gauges`: (gauge name,
-    *labels) -> value now.  An unknown metric name is a KeyError; an unknown label is counted as "other".
+    and the same dict can serve the status frame.  `observations`: (histogram name, *labels) -> the
+    `Durations` **since the last flush**, counted by that name's bounds; the caller begins new ones.
+    `gauges`: (gauge name, *labels) -> value now.  An unknown metric name is a KeyError; an unknown label is
+    counted as "other".
     """
 
     def __init__(
@@ -311,7 +288,7 @@ class WorkerMetrics:
     def flush(
         self,
         counts: Mapping[tuple[str, ...], int],
-        observations: Mapping[tuple[str, ...], Sequence[float]],
+        observations: Mapping[tuple[str, ...], Durations],
         gauges: Mapping[tuple[str, ...], float],
     ) -> None:
         """Export what happened; see the class."""
@@ -320,9 +297,9 @@ class WorkerMetrics:
             if new > 0:
                 self._at(key).inc(new)
                 self._exported[key] = total
-        for key, values in observations.items():
-            if values:
-                _observe(self._at(key), values)
+        for key, durations in observations.items():
+            if durations.n:
+                _observe(self._at(key), durations)
         for key, value in gauges.items():
             self._at(key).set(value)
 
@@ -341,18 +318,10 @@ class WorkerMetrics:
         return self._series[at]
 
 
-def _observe(histogram: Any, values: Sequence[float]) -> None:
-    """Observe many values at once.
-
-    `Histogram.observe` takes one, at 5 µs each: three a request would be half of what the relay costs, and
-    all in one pause a second.  So the values are sorted, each bucket's share is found by bisection (0.07 µs a
-    value) and added to the client library's own cells in one go; it has no public bulk form.
-    """
-    ordered = sorted(values)
-    histogram._sum.inc(sum(ordered))
-    done = 0
-    for at, bound in enumerate(histogram._upper_bounds):
-        upto = bisect_right(ordered, bound, done)
-        if upto > done:
-            histogram._buckets[at].inc(upto - done)
-            done = upto
+def _observe(histogram: Any, durations: Durations) -> None:
+    """Add what was counted to the client library's own cells: it has no public bulk form, and `observe` takes
+    one at 5 µs each."""
+    histogram._sum.inc(durations.total_s)
+    for bucket, n in zip(histogram._buckets, durations.counts, strict=True):
+        if n:
+            bucket.inc(n)

@@ -16,6 +16,7 @@ from gateway.admission.refusal import Refused
 from gateway.admission.room import Engine, Fleet, Room
 from gateway.admission.table import CLASSES, Table
 from gateway.admission.ticket import ENDED, NO_SEAT, RUNNING, WAITING, OnTurn, Ticket, Usage
+from gateway.durations import Durations
 from gateway.spec import AdmissionSpec, RoomSpec
 
 _BY_NAME = {name.encode(): at for at, name in enumerate(CLASS_NAMES)}
@@ -180,9 +181,9 @@ class Admission:
         """What was counted since this worker started, by series, besides what is in `counts`."""
         return {**self._ledger.usage(), ("lock_missed",): self._table.lock_missed}
 
-    def waits_s(self) -> dict[tuple[str, ...], list[float]]:
-        """See `Ledger.waits_s`."""
-        return self._ledger.waits_s()
+    def waits(self) -> dict[tuple[str, ...], Durations]:
+        """See `Ledger.waits`."""
+        return self._ledger.waits()
 
     # What tickets tell
 

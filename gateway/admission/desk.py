@@ -8,6 +8,7 @@ from gateway.admission.admit import Admission
 from gateway.admission.bell import WorkerBell
 from gateway.admission.room import Fleet
 from gateway.admission.table import Table
+from gateway.durations import Durations
 from gateway.spec import AdmissionSpec, KeySpec
 
 FILE = "admission.bin"
@@ -72,13 +73,13 @@ class Desk:
     def report(
         self,
         counts: MutableMapping[tuple[str, ...], int],
-        observations: MutableMapping[tuple[str, ...], list[float]],
+        observations: MutableMapping[tuple[str, ...], Durations],
         gauges: MutableMapping[tuple[str, ...], float],
     ) -> None:
         """Add what is exported once a second, by series."""
         if self._admission is not None:
             counts.update(self._admission.usage())
-            observations.update(self._admission.waits_s())
+            observations.update(self._admission.waits())
             gauges.update(self._admission.gauges())
 
     def close(self) -> None:

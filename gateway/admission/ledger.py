@@ -5,6 +5,7 @@ from collections.abc import MutableMapping
 
 from gateway.admission.keys import Used
 from gateway.admission.refusal import Refused
+from gateway.durations import E2E_S, Durations
 
 CLASS_NAMES = ("high", "normal", "low")
 DEGRADED = ("fallback", "max_tokens", "refused")
@@ -13,11 +14,11 @@ DEGRADED = ("fallback", "max_tokens", "refused")
 class Ledger:
     """Refusals, degradations, waits, and what each key used."""
 
-    __slots__ = ("_counts", "_waits_s", "used")
+    __slots__ = ("_counts", "_waits", "used")
 
     def __init__(self, counts: MutableMapping[tuple[str, ...], int]) -> None:
         self._counts = counts
-        self._waits_s: dict[tuple[str, ...], list[float]] = {}
+        self._waits: dict[tuple[str, ...], Durations] = {}
         self.used: dict[str, Used] = defaultdict(Used)  # by name: a key keeps it when its limits change
 
     def limited(self, refused: Refused, key: str, priority: int) -> Refused:
@@ -31,7 +32,10 @@ class Ledger:
 
     def waited(self, fleet: str, priority: int, ns: int) -> None:
         """A turn came after so long."""
-        self._waits_s.setdefault(("queue_wait", fleet, CLASS_NAMES[priority]), []).append(ns / 1e9)
+        series = ("queue_wait", fleet, CLASS_NAMES[priority])
+        if series not in self._waits:
+            self._waits[series] = Durations(E2E_S)
+        self._waits[series].add(ns / 1e9)
 
     def usage(self) -> dict[tuple[str, ...], int]:
         """What each key came to since this worker started, by series."""
@@ -41,9 +45,9 @@ class Ledger:
             for what in Used.__slots__
         }
 
-    def waits_s(self) -> dict[tuple[str, ...], list[float]]:
-        """How many seconds requests waited for their turns, by series, each told once."""
-        waits, self._waits_s = self._waits_s, {}
+    def waits(self) -> dict[tuple[str, ...], Durations]:
+        """How long requests waited for their turns, by series, each told once."""
+        waits, self._waits = self._waits, {}
         return waits
 
     def _add(self, series: tuple[str, ...]) -> None:

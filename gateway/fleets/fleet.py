@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from random import random
 from typing import TYPE_CHECKING, Final
 
+from gateway.durations import E2E_S, OVERHEAD_S, TTFT_S, Durations
 from gateway.fleets import outlier, rates
 from gateway.fleets.engine import Engine as Engine
 from gateway.fleets.loads import LoadRow, LoadTable
@@ -24,11 +25,11 @@ _LOOKED_S: Final = 0.001
 
 @dataclass(slots=True)
 class Seconds:
-    """What was timed since the last export, in seconds."""
+    """What was timed since the last export."""
 
-    ttft: list[float] = field(default_factory=list)
-    e2e: list[float] = field(default_factory=list)
-    overhead: list[float] = field(default_factory=list)
+    ttft: Durations = field(default_factory=lambda: Durations(TTFT_S))
+    e2e: Durations = field(default_factory=lambda: Durations(E2E_S))
+    overhead: Durations = field(default_factory=lambda: Durations(OVERHEAD_S))
 
 
 class Fleet:
@@ -42,6 +43,7 @@ class Fleet:
         self.loads: list[EngineLoad] = []  # those of `ready`
         self.router = router
         self.seconds = Seconds()
+        self.ttfts_s: list[float] | None = None  # the last second's, where somebody looks at each
         self._answered: Answered | None = None
         self.busy_ns = 0  # how long its requests that have ended were in flight, together
         self.looked_s = -1.0  # when other workers' loads were last looked at

@@ -10,7 +10,10 @@ Step = Callable[[int], None]
 async def beat(
     steps: Mapping[str, Step], failed: Callable[[str, Exception], None], *, every_s: float = 1.0
 ) -> None:
-    """Take all steps in order, given the instant, again and again; those that raise are told to `failed`."""
+    """Take all steps in order, given the instant, again and again; those that raise are told to `failed`.
+
+    Between two of them what else is due has its turn.
+    """
     while True:
         await asyncio.sleep(every_s)
         now_ns = monotonic_ns()
@@ -19,3 +22,4 @@ async def beat(
                 step(now_ns)
             except Exception as error:
                 failed(name, error)
+            await asyncio.sleep(0)

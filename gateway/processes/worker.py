@@ -18,6 +18,7 @@ from gateway.clients.entrance import Porter
 from gateway.clients.listen import descriptors
 from gateway.clients.server import Connection
 from gateway.clients.tls import Certificates
+from gateway.durations import Durations
 from gateway.fleets.fleet import Fleet, Fleets, Seconds
 from gateway.fleets.lineup import Lineup
 from gateway.fleets.loads import LoadTable
@@ -251,13 +252,14 @@ class _Worker:
         gauges: dict[tuple[str, ...], float] = {}
         for engine in self.lineup.leaving:
             gauges[("inflight", engine.name)] = engine.inflight
-        seconds: dict[tuple[str, ...], list[float]] = {}
+        seconds: dict[tuple[str, ...], Durations] = {}
         for fleet in service.fleets.fleets:
             engine_series(fleet.engines, counts, gauges)
             seen, fleet.seconds = fleet.seconds, Seconds()
             seconds["ttft", fleet.name] = seen.ttft
-            if self.brakes.is_needed:
-                self.brakes.saw(fleet.name, seen.ttft)
+            if fleet.ttfts_s:
+                self.brakes.saw(fleet.name, fleet.ttfts_s)
+            fleet.ttfts_s = [] if self.brakes.is_needed else None
             seconds["e2e", fleet.name] = seen.e2e
             seconds["overhead", fleet.name] = seen.overhead
         self._desk.report(counts, seconds, gauges)

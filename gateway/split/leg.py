@@ -141,9 +141,11 @@ class DecodeLeg(Attempt):
         known = len(samples)
         super()._close_books(ending, at_ns, what)
         del samples[known:]  # its first token tells how long a transfer took: nothing of computing prompts
-        legs, fleet = _legs(self), self._relay.fleet
-        if legs.handed_ns and fleet is not None:  # the first leg was an engine's time, not the gateway's
-            fleet.seconds.overhead[-1] -= (legs.handed_ns - legs.prefill_ns) / 1e9
+
+    def _awaited_ns(self) -> int:
+        legs = _legs(self)
+        first_leg_ns = legs.handed_ns - legs.prefill_ns if legs.handed_ns else 0
+        return super()._awaited_ns() + first_leg_ns
 
 
 class PrefillBeside(Attempt):

@@ -14,6 +14,7 @@ from gateway.admission.refusal import Refused
 from gateway.admission.slots import NoSlotLeftError, Slots
 from gateway.admission.table import Table
 from gateway.admission.ticket import Ticket
+from gateway.durations import Durations
 from gateway.spec import AdmissionSpec, RoomSpec
 from tests.admission.staging import FakeFleet, Told, spec
 
@@ -66,10 +67,10 @@ def test_a_turn_goes_from_one_worker_to_another(tmp_path: Path, table: Table) ->
         await asyncio.wait_for(turned.wait(), 30)
         assert not waits.waits
         counts: dict[tuple[str, ...], int] = {}
-        waited: dict[tuple[str, ...], list[float]] = {}
+        waited: dict[tuple[str, ...], Durations] = {}
         gauges: dict[tuple[str, ...], float] = {}
         theirs.report(counts, waited, gauges)
-        assert len(waited[("queue_wait", "m", "normal")]) == 1
+        assert waited["queue_wait", "m", "normal"].n == 1
         assert gauges[("key_inflight", "anonymous")] == 1
         waits.done(None, monotonic_ns())
         assert not any(table.leases(0) + table.leases(1))

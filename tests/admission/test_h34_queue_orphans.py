@@ -23,8 +23,9 @@ def test_an_engine_is_chosen_when_there_is_room_and_not_before() -> None:
         runs.done(None, gateway.now_ns)
         assert told.turns == [(waits, None)]
         assert not waits.waits
-        assert gateway.workers[0].waits_s() == {("queue_wait", "m", "normal"): [2.5]}
-        assert gateway.workers[0].waits_s() == {}
+        ((series, waited),) = gateway.workers[0].waits().items()
+        assert (series, waited.n, waited.total_s) == (("queue_wait", "m", "normal"), 1, 2.5)
+        assert gateway.workers[0].waits() == {}
 
 
 def test_one_low_request_runs_under_a_steady_load_of_high_ones() -> None:

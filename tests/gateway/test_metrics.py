@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
+from gateway.durations import E2E_S, TTFT_S, Durations
 from gateway.metrics import COUNTERS, GAUGES, HISTOGRAMS, WorkerMetrics, forget_live_gauges
 from gateway.outcome import Outcome
 from wire.exchange import Ending
@@ -20,6 +21,13 @@ REPOSITORY = Path(__file__).parents[2]
 
 def made() -> WorkerMetrics:
     return WorkerMetrics(engines=[ENGINE], fleets=["llama"], experiments=["fp8-kv"])
+
+
+def counted(bounds: tuple[float, ...], *seconds: float) -> Durations:
+    durations = Durations(bounds)
+    for one in seconds:
+        durations.add(one)
+    return durations
 
 
 def exposed(metrics: WorkerMetrics) -> dict[str, float]:
@@ -42,7 +50,7 @@ def test_counts_since_the_start_are_exported_once_however_often_they_are_flushed
 
 def test_observations_and_gauges_are_exported() -> None:
     metrics = made()
-    metrics.flush({}, {("ttft", "llama"): [0.2, 3.0]}, {("inflight", ENGINE): 7.0})
+    metrics.flush({}, {("ttft", "llama"): counted(TTFT_S, 0.2, 3.0)}, {("inflight", ENGINE): 7.0})
     metrics.flush({}, {}, {("inflight", ENGINE): 2.0})
     series = exposed(metrics)
     assert series['shadowlane_ttft_seconds_count{fleet="llama"}'] == 2
@@ -54,7 +62,7 @@ def test_observations_and_gauges_are_exported() -> None:
 @given(st.lists(st.floats(0, 2000) | st.sampled_from([0.05, 0.1, 960.0]), max_size=30))
 def test_many_observations_at_once_are_the_same_as_one_by_one(values: list[float]) -> None:
     together, single = made(), made()
-    together.flush({}, {("e2e", "llama"): values}, {})
+    together.flush({}, {("e2e", "llama"): counted(E2E_S, *values)}, {})
     for value in values:
         single._at(("e2e", "llama")).observe(value)
     assert exposed(together) == pytest.approx(exposed(single))
@@ -68,7 +76,7 @@ def test_labels_invented_by_clients_make_no_series(invented: list[tuple[str, str
     metrics = made()
     counts: dict[tuple[str, ...], int] = {("requests", *labels): 1 for labels in invented}
     counts |= {("refused", fleet): 1 for fleet, _engine, _outcome in invented}
-    metrics.flush(counts, {("ttft", fleet): [1.0] for fleet, _e, _o in invented}, {})
+    metrics.flush(counts, {("ttft", fleet): counted(TTFT_S, 1.0) for fleet, _e, _o in invented}, {})
     requests = {name: n for name, n in exposed(metrics).items() if name.startswith("shadowlane_requests")}
     assert len(requests) <= 1
     assert sum(requests.values()) == len(set(invented))
@@ -98,10 +106,12 @@ def test_names_follow_the_conventions_of_prometheus() -> None:
 
 WORKER = """
 import sys
-from gateway import metrics
+from gateway import durations, metrics
 metrics.write_as("worker-0")
 worker = metrics.WorkerMetrics(engines=["e"], fleets=["f"])
-worker.flush({("chunks",): int(sys.argv[1])}, {("ttft", "f"): [0.1]}, {("inflight", "e"): 4.0})
+ttft = durations.Durations(durations.TTFT_S)
+ttft.add(0.1)
+worker.flush({("chunks",): int(sys.argv[1])}, {("ttft", "f"): ttft}, {("inflight", "e"): 4.0})
 """
 SCRAPE = """
 from prometheus_client import CollectorRegistry, generate_latest

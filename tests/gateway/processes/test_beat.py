@@ -31,3 +31,26 @@ def test_a_step_that_fails_is_told_and_taken_again_and_the_others_are_too() -> N
     uvloop.run(test())
     assert taken[:6] == ["first", "bad", "last"] * 2
     assert failed == [("bad", "'x'")] * taken.count("bad")
+
+
+def test_between_two_steps_what_else_is_due_has_its_turn() -> None:
+    order: list[str] = []
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+
+        def first(_now_ns: int) -> None:
+            order.append("first")
+            loop.call_soon(order.append, "a request")
+
+        steps = {"first": first, "last": lambda _: order.append("last")}
+        going = loop.create_task(beat(steps, lambda _name, _e: None, every_s=0.001))
+        async with asyncio.timeout(30):
+            while "last" not in order:
+                await asyncio.sleep(0.001)
+        going.cancel()
+        with suppress(asyncio.CancelledError):
+            await going
+
+    uvloop.run(test())
+    assert order[:3] == ["first", "a request", "last"]
