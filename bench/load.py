@@ -19,7 +19,8 @@ class Load:
     """What the client does.  `rate` a second, 0: closed loop.  `events` above 0: streams of so many.
 
     It ends after `seconds`, or after `requests` where that is above 0, and waits `patience` seconds for what
-    is then unanswered.
+    is then unanswered.  `together`: all streams' events come in the same instants, as from an engine's
+    steps; else as evenly apart as can be.
     """
 
     connections: int = 32
@@ -30,6 +31,7 @@ class Load:
     rate: float = 0.0
     key: str = "sk"
     patience: float = 30.0
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,27 +21,31 @@ GAP_MS = 10.0
 TESTS = {
     "request 0.5 KB": Load(),
     "request 32 KB": Load(body=32_768),
-    "paced chunk": Load(connections=100, seconds=4.0, requests=100, events=200),
+    # each event wakes the proxy, as those of few streams do
+    "chunk alone": Load(connections=100, seconds=4.0, requests=100, events=200),
+    # as an engine's steps send them
+    "chunk of a step": Load(connections=100, seconds=4.0, requests=100, events=200, together=True),
 }
 # Copying everything is measured at a rate that the shadow process, which may share the load's core, keeps up
 # with: at saturation it would take that core from the load, and requests would come less densely packed.
 MIRROR_TESTS = {
     "request 0.5 KB": Load(rate=1000, seconds=2.0),
     "request 32 KB": Load(rate=500, seconds=2.0, body=32_768),
-    "paced chunk": TESTS["paced chunk"],
+    "chunk alone": TESTS["chunk alone"],
+    "chunk of a step": TESTS["chunk of a step"],
 }
 # (ours, theirs, test) -> at most this many times theirs
 RATIOS = [
     ("shadowlane", theirs, test, bound)
     for theirs, bounds in {
-        "nginx": (1.6, 2.0, 1.25),
-        "sglang-router": (0.2, 0.25, 0.7),
-        "vllm-router": (0.2, 0.25, 0.7),
+        "nginx": (1.6, 2.0, 1.25, 1.25),
+        "sglang-router": (0.2, 0.25, 0.7, 0.7),
+        "vllm-router": (0.2, 0.25, 0.7, 0.7),
     }.items()
     for test, bound in zip(TESTS, bounds, strict=True)
 ]
 # what copying every conversation may add to the worker, in µs
-ADDED = {"request 0.5 KB": 12.0, "request 32 KB": 12.0, "paced chunk": 1.5}
+ADDED = {"request 0.5 KB": 12.0, "request 32 KB": 12.0, "chunk alone": 1.5, "chunk of a step": 1.5}
 
 Found = dict[tuple[str, str], list[float]]
 Counted = Callable[[Running], list[int]]

@@ -2,7 +2,7 @@
  *
  * connections=32  seconds=1.5  requests=0 (0: as many as the time allows)  body=512 (bytes, about)
  * events=0 (above 0: streams of so many events)  rate=0 (a second; 0: closed loop)  key=sk
- * patience=30 (seconds that it waits at the end for what is unanswered)
+ * patience=30 (seconds that it waits at the end for what is unanswered)  together=False (True: see engine.c)
  *
  * Latencies are counted from the instant a request was due, so a stall is not hidden by the requests that waited for
  * it.  An event's delay is from its sending by the engine to its reading here: both use one machine's clock; its gap is
@@ -24,7 +24,7 @@ typedef struct {
     size_t n, room;
 } sample;
 
-static int ep, port, connections = 32, body_n = 512, events_wanted;
+static int ep, port, connections = 32, body_n = 512, events_wanted, together;
 static long long requests, begun, answers, bad, events_n;
 static double seconds = 1.5, rate, patience = 30;
 static char key[128] = "sk", why[400];
@@ -44,8 +44,8 @@ static void make_bodies(void) {
     for (int b = 0; b < 64; b++) {
         unsigned seed = b / 8 * 7919 + 13;
         char *s = bodies[b] = malloc(body_n + 1024);
-        int n = sprintf(s, "{\"model\":\"m\",%s\"max_tokens\":%d,\"messages\":[{\"role\":\"system\",\"content\":\"",
-                        events_wanted ? "\"stream\":true," : "", events_wanted ? events_wanted : 200);
+        int n = sprintf(s, "{\"model\":\"m\",%s%s\"max_tokens\":%d,\"messages\":[{\"role\":\"system\",\"content\":\"",
+                        events_wanted ? "\"stream\":true," : "", together ? "\"user\":\"steps\"," : "", events_wanted ? events_wanted : 200);
         for (; n < body_n * 3 / 4; n += sprintf(s + n, "%s ", words[(seed >> 16) & 15])) seed = seed * 1103515245 + 12345;
         n += sprintf(s + n, "\"},{\"role\":\"user\",\"content\":\"");
         for (seed = b * 104729 + 7; n < body_n - 24; n += sprintf(s + n, "%s ", words[(seed >> 16) & 15]))
@@ -212,6 +212,7 @@ static void option(const char *given) {
         case 's': seconds = atof(value); break;
         case 'b': body_n = atoi(value); break;
         case 'e': events_wanted = atoi(value); break;
+        case 't': together = *value == 'T'; break;
         case 'p': patience = atof(value); break;
         case 'k': snprintf(key, sizeof key, "%s", value); break;
         default: *(given + 1) == 'a' ? (rate = atof(value)) : (requests = atoll(value));

@@ -1,7 +1,11 @@
 /* The benchmarks' engine: engine GAP_US PORT...   One thread, as cheap as a peer can be.
  *
  * POST: 1.1 KB of JSON, or with "stream":true as many events as "max_tokens" says, GAP_US apart, one write each,
- * each with its number and the instant it was sent.  GET: what routers ask of engines. */
+ * each with its number and the instant it was sent.  GET: what routers ask of engines.
+ *
+ * When within a gap a stream's events are sent is its own: as far from the others' as can be (how quickly a proxy
+ * passed the requests on must not decide whether it sleeps between their events), or with "user":"steps" the same for
+ * all, as an engine's step gives each of its streams a token. */
 #include "http.h"
 
 typedef struct conn {
@@ -9,7 +13,7 @@ typedef struct conn {
     char *in;
     size_t n, room;
     long long due_ns;
-    struct conn *next, *before; /* in the queue of streams: all have one gap, so first in is first due */
+    struct conn *next, *before; /* in the queue of streams, by when they are due */
 } conn;
 
 static int ep;
@@ -25,10 +29,19 @@ static void unqueue(conn *c) {
     c->next = c->before = NULL;
 }
 
+/* All have one gap, so only a stream's first event may be due before those that wait. */
 static void enqueue(conn *c) {
-    c->before = queue.before;
-    c->next = &queue;
-    queue.before = queue.before->next = c;
+    conn *at = queue.before;
+    while (at != &queue && at->due_ns > c->due_ns) at = at->before;
+    c->before = at;
+    c->next = at->next;
+    at->next = at->next->before = c;
+}
+
+/* The next instant of this phase (a share of the gap). */
+static long long next_ns(double phase) {
+    long long at_ns = now_ns(), due_ns = at_ns - at_ns % gap_ns + (long long)(phase * gap_ns);
+    return due_ns > at_ns ? due_ns : due_ns + gap_ns;
 }
 
 static void drop(conn *c) {
@@ -87,7 +100,10 @@ static int answer_post(conn *c, const char *path, const char *body) {
     int n = sprintf(out, "HTTP/1.1 200 OK\r\ndate: Sat, 29 Nov 2025 00:00:00 GMT\r\nserver: uvicorn\r\n"
                          "content-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n");
     n += put_event(c, out + n);
-    c->due_ns = now_ns() + gap_ns;
+    static double phase;
+    phase += 0.6180339887498949; /* the golden ratio: however many there are, they lie evenly */
+    phase -= phase >= 1;
+    c->due_ns = next_ns(strstr(body, "\"user\":\"steps\"") ? 0 : phase);
     enqueue(c);
     return put(c, out, n);
 }
