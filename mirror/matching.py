@@ -30,11 +30,11 @@ class _Worker:
 class Slice:
     """The requests in flight over a span of time, on average: of one production engine, and of each arm.
 
-    `production` is None where no worker told.  `rate`: how often a conversation is sent, from now on.
+    `rate`: how often a conversation is sent, from now on.
     """
 
     span_s: float
-    production: float | None
+    production: float
     arms: Mapping[str, float]
     rate: float
     matched: bool
@@ -96,27 +96,28 @@ class Matching:
         self._since = None
 
     def look(self, now_ns: int, busy_ns: Mapping[str, int], *, doubled: bool = False) -> Slice | None:
-        """The slice that ends now, None while it is too short.  `busy_ns`: each arm's integral until now.
+        """The slice that ends now, if one does.  `busy_ns`: each arm's integral until now.
 
         Workers tell at their own seconds, and late when they have much to do: a slice waits for a word, and
         all that is told is counted, in the slice in which it comes.  `doubled`: the control is asked
         everything twice, as a calibration does; its load sets no rate then.
         """
-        if self._since is None or doubled != self._doubled:
+        if self._since is None or doubled != self._doubled or not self._workers:
             self._doubled = doubled
             self._begin(now_ns, busy_ns)
             return None
         since_ns, before = self._since
         looked_ns, self._looked_ns = self._looked_ns, now_ns
-        if now_ns - looked_ns > _GAP_NS:
-            self._begin(now_ns, busy_ns)  # this process stood still
+        is_silent = self._heard_s is None and now_ns - since_ns > _GAP_NS
+        if is_silent or now_ns - looked_ns > _GAP_NS:  # or this process stood still
+            self._begin(now_ns, busy_ns)
             return None
-        if now_ns - since_ns < (SLICE_NS if self._heard_s is not None else _GAP_NS):
+        if now_ns - since_ns < SLICE_NS or self._heard_s is None:
             return None
         span_s = (now_ns - since_ns) / 1e9
         arms = {name: (busy - before.get(name, 0)) / 1e9 / span_s for name, busy in busy_ns.items()}
-        production = None if self._heard_s is None else self._heard_s / span_s
-        if production is not None and not doubled:
+        production = self._heard_s / span_s
+        if not doubled:
             self._set(span_s, production, arms.get(CONTROL, 0.0))
         self._begin(now_ns, busy_ns)
         return Slice(span_s, production, arms, self.rate, self._auto)

@@ -83,14 +83,18 @@ def test_a_slice_has_the_means_of_one_engine_and_of_each_arm() -> None:
     assert (seen.span_s, seen.production, seen.arms) == (5.0, 4.0, {"control": 4.0, "fp8": 2.0})
 
 
-def test_production_that_nobody_tells_of_is_unknown() -> None:
+def test_of_production_that_nobody_tells_of_nothing_is_said() -> None:
     matching = Matching(0.5, auto=True)
-    matching.look(0, {"control": 0})
-    for second in range(5, 30):  # it may be told yet
-        assert matching.look(second * S, {"control": S}) is None
-    seen = matching.look(30 * S, {"control": 6 * S})
-    assert seen is not None and seen.production is None and seen.arms == {"control": 0.2}
-    assert matching.rate == 0.5
+    for second in range(100):
+        assert matching.look(second * S, {"control": 3 * second * S}) is None
+    matching.production(0, 100 * S, 7 * S, 1)
+    for second in (101, 105):
+        matching.production(0, second * S, (7 + 2 * (second - 100)) * S, 1)
+    seen = matching.look(105 * S, {"control": 303 * S})
+    assert seen is not None and seen.span_s == 6.0  # since the look before the first word
+    assert seen.production == pytest.approx(10 / 6) and seen.arms == {"control": 1.0}
+    for second in range(106, 150):  # and nobody tells any more
+        assert matching.look(second * S, {"control": 3 * second * S}) is None
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=90))
@@ -108,7 +112,6 @@ def test_all_that_is_told_is_counted_however_late_and_the_arms_over_the_same_tim
             matching.production(0, second * S, busy * S, 2)
             told, silent = busy, 0
         if (seen := matching.look(second * S, {"control": arm * S})) is not None:
-            assert seen.production is not None
             production += seen.production * seen.span_s
             control += seen.arms["control"] * seen.span_s
             counted_s += seen.span_s
