@@ -2,42 +2,55 @@
 
     python -m bench.matching
     python -m bench.matching --minutes 10 --rate 30
+    python -m bench.matching --minutes 12 --stall shadow:120:5 --stall worker:240:5
 
 A whole gateway before emulated engines: four in production, one control and one candidate that is a quarter
-slower.  Conversations of one turn come as a Poisson process, whether or not earlier ones were answered.  Of
-the log's slices of load (5 s each) those of the first minutes are left out, for the share is set in these;
-what is shown is the time-integral of requests in flight at the control, divided by that of one production
-engine over the same slices: the aim is within 5 %.  Beside it stands how far mere chance of the sample moves
-it: one standard deviation of the share of conversations that a fair coin would give the control.
+slower.  Conversations of one turn come as a Poisson process, whether or not earlier ones were answered.
+What `auto` keeps small is what the control owes: the difference of the two time-integrals of requests in
+flight since the calibration ended.  So that is what is judged, over all slices of load: within 5 %.  By the
+minute it is shown how much is owed, and how far chance alone would move it: one standard deviation of the
+share of conversations that a fair coin would give the control.  Last comes the same by the engines' own
+count, who know nothing of the gateway's clocks.
+
+Each conversation without a whole answer is told by its cause, and the experiment by what it was, when.
+`--stall NAME:AT:FOR` stops a process (SIGSTOP) for so many seconds: supervisor, worker, shadow, analysis,
+engine (one of production), control, candidate, or all of these at once.
 """
 
 import argparse
 import asyncio
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 
-import aiohttp
 import yaml
 
 from analysis.store import LogReader
-from bench import figures
+from bench import figures, procfs
+from bench.conversing import Endings, converse
 from bench.stage import end_in_order, free_ports, until
+from bench.stalls import Stall, stall
+from wire.tasks import Tasks
 
 PRODUCTION = 4
 _NAME = "matching"
 _AIM = 0.05
-_WORDS = ("river", "stone", "lamp", "cloud", "paper", "glass", "north", "quiet", "green", "seven")
+_LOOKED_S = 2.0
+_TOLD = ("experiment", "engine", '"level": "error"', "Traceback")  # of the log's lines those that say so
+_LINE = 300
+_COUNTED = re.compile(r"^vllm:e2e_request_latency_seconds_sum(?:\{[^}]*\})? (\S+)$", re.M)
 
 
-def _engine(undo: ExitStack, port: int, seed: int, slow: float = 1.0) -> str:
+def _engine(undo: ExitStack, port: int, seed: int, slow: float = 1.0) -> "subprocess.Popen[bytes]":
     argv = [sys.executable, "-m", "emulator", "--model", "m", "--port", str(port), "--seed", str(seed)]
     # Of one model, so that arms answer alike; a step takes 20 ms, so that few are many a second.
     process = subprocess.Popen(
@@ -47,7 +60,7 @@ def _engine(undo: ExitStack, port: int, seed: int, slow: float = 1.0) -> str:
     )
     undo.callback(process.wait)
     undo.callback(process.terminate)
-    return f"http://127.0.0.1:{port}"
+    return process
 
 
 def _settings(folder: Path, ports: Sequence[int], engines: Sequence[str], arms: Sequence[str]) -> object:
@@ -72,73 +85,101 @@ def _settings(folder: Path, ports: Sequence[int], engines: Sequence[str], arms: 
     }
 
 
-async def _asked(port: int, rate: float, seconds: float, tokens: int, rng: random.Random) -> tuple[int, int]:
-    """Ask for so long; how many were, and how many had no whole answer."""
-    bad = 0
-    timeout, connector = aiohttp.ClientTimeout(total=60.0), aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice of load: when it ends and its length in s; in flight at one production engine and at the
+    control; the share of conversations from then on."""
 
-        async def one(number: int) -> None:
-            nonlocal bad
-            words = " ".join(rng.choices(_WORDS, k=40))
-            message = {"role": "user", "content": f"{number} {words}"}
-            body = {"model": "m", "max_tokens": tokens, "stream": True, "messages": [message]}
-            url = f"http://127.0.0.1:{port}/v1/chat/completions"
-            try:
-                async with http.post(url, json=body | {"ignore_eos": True}) as answer:
-                    whole = (await answer.read()).rstrip().endswith(b"[DONE]")
-                    bad += answer.status != 200 or not whole
-            except (aiohttp.ClientError, TimeoutError):
-                bad += 1
-
-        loop, tasks, number = asyncio.get_running_loop(), set[asyncio.Task[None]](), 0
-        due_s = began_s = loop.time()
-        while due_s < began_s + seconds:
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
-            tasks.add(task := loop.create_task(one(number)))
-            task.add_done_callback(tasks.discard)
-            number, due_s = number + 1, due_s + rng.expovariate(rate)
-        await asyncio.gather(*tasks)
-    return number, bad
+    at_s: float
+    span_s: float
+    production: float
+    control: float
+    share: float
 
 
-def slices(log: Path, after_s: float) -> list[tuple[float, float, float, float, float]]:
-    """(when it ends, its length, in flight at one production engine, at the control, the share), in s."""
-    found, at_s = [], 0.0
+def slices(log: Path) -> list[Slice]:
+    """Those since the calibration, from the experiment's log."""
+    found, at_s = list[Slice](), 0.0
     reader = LogReader(log)
     try:
         for kind, body in reader:
-            if kind == "load" and body["production"] is not None:
+            if kind == "calibrated":
+                found.clear()
+            elif kind == "load" and body["production"] is not None:
                 at_s += body["span_s"]
-                if at_s > after_s:
-                    arms = body["arms"]
-                    found.append((at_s, body["span_s"], body["production"], arms["control"], body["rate"]))
+                arms = body["arms"]
+                found.append(Slice(at_s, body["span_s"], body["production"], arms["control"], body["rate"]))
     finally:
         reader.close()
     return found
 
 
-def shown(found: Sequence[tuple[float, float, float, float, float]], rate: float) -> str:
+def shown(found: Sequence[Slice], rate: float) -> str:
     """What came of each minute and of all; `rate` is of conversations a second."""
-    rows = []
-    minutes = sorted({int(at_s // 60) for at_s, *_ in found})
-    for name, part in [
-        *(
-            (f"minute {minute + 1}", [one for one in found if int(one[0] // 60) == minute])
-            for minute in minutes
-        ),
-        ("all of these", list(found)),
-    ]:
-        production, control = (sum(one[1] * one[at] for one in part) for at in (2, 3))
-        seconds = sum(one[1] for one in part)
-        share = sum(one[1] * one[4] for one in part) / seconds
+    rows, owed = [], 0.0
+    minutes = sorted({int(one.at_s // 60) for one in found})
+    parts = [
+        (f"minute {minute + 1}", [one for one in found if one.at_s // 60 == minute]) for minute in minutes
+    ]
+    for name, part in [*parts, ("all of these", list(found))]:
+        production, control = (
+            sum(one.span_s * each for one, each in zip(part, of, strict=True))
+            for of in ([one.production for one in part], [one.control for one in part])
+        )
+        seconds = sum(one.span_s for one in part)
+        share = sum(one.span_s * one.share for one in part) / seconds
         chance = sqrt(max(0.0, 1.0 - share) / max(1e-9, share * rate * seconds))
         ratio = control / production if production else float("nan")
+        owed = production - control if part == list(found) else owed + production - control
         cells = [f"{production / seconds:.2f}", f"{control / seconds:.2f}", f"{share:.3f}"]
-        rows.append([name, *cells, f"{ratio:.3f}", f"± {chance:.3f}"])
+        rows.append([name, f"{seconds:.0f}", *cells, f"{ratio:.3f}", f"± {chance:.3f}", f"{owed:.0f}"])
     held = abs(ratio - 1.0) <= _AIM
-    head = ["", "in flight: production", "control", "share", "control / production", "chance"]
+    head = ["", "s", "in flight: production", "control", "share", "control / production", "chance", "owed, s"]
     return f"{figures.table(head, rows)}\nwithin {_AIM:.0%}: {'yes' if held else 'no'}"
+
+
+def _counted_s(ports: Sequence[int]) -> list[float]:
+    """What each engine counted itself, in request-seconds, of requests that have ended."""
+    counted = []
+    for port in ports:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+            found = _COUNTED.search(answer.read().decode())
+        counted.append(float(found[1]) if found else 0.0)
+    return counted
+
+
+async def _watch(admin: int) -> None:
+    """Say what the experiment does, and what paused it, each time that changes."""
+    loop, before = asyncio.get_running_loop(), None
+    began_s = loop.time()
+    while True:
+        try:
+            now = await asyncio.to_thread(_state, admin)
+        except (OSError, ValueError) as error:
+            now = f"the admin address says nothing: {type(error).__name__}"
+        if (kind := now.partition(":")[0]) != before:
+            print(f"{loop.time() - began_s:.0f} s: {now}", flush=True)
+        before = kind
+        await asyncio.sleep(_LOOKED_S)
+
+
+def _state(admin: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{admin}/api/experiments", timeout=5) as answer:
+        (one,) = json.load(answer)["experiments"]
+    pause = one.get("paused")
+    return f"{one['phase']}" + ("" if pause is None else f", paused ({pause['reason']}): {pause['detail']}")
+
+
+async def _run(
+    port: int, admin: int, given: argparse.Namespace, pids: Callable[[], Mapping[str, Sequence[int]]]
+) -> Endings:
+    beside, rng = Tasks(), random.Random(given.seed)
+    beside.spawn(_watch(admin), name="watch")
+    beside.spawn(stall(given.stall, pids), name="stalls")
+    try:
+        return await converse(port, given.rate, 60.0 * given.minutes, given.tokens, rng)
+    finally:
+        await beside.cancel()
 
 
 def main() -> None:
@@ -146,19 +187,20 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--settle", type=float, default=6.0, help="minutes left out first (%(default)s)")
     parser.add_argument("--rate", type=float, default=20.0, help="conversations a second (%(default)s)")
     parser.add_argument("--tokens", type=int, default=25, help="of each answer (%(default)s)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--stall", type=Stall.parse, action="append", default=[], metavar="NAME:AT:FOR")
     given = parser.parse_args()
     end_in_order()
     with ExitStack() as undo:
         folder = Path(undo.enter_context(tempfile.TemporaryDirectory()))
         ports = free_ports(PRODUCTION + 4)
-        production = [_engine(undo, port, at) for at, port in enumerate(ports[4:])]
-        arms = [_engine(undo, ports[2], 90), _engine(undo, ports[3], 91, slow=1.25)]
+        engines = [_engine(undo, port, at) for at, port in enumerate(ports[4:])]
+        engines += [_engine(undo, ports[2], 90), _engine(undo, ports[3], 91, slow=1.25)]
+        urls = [f"http://127.0.0.1:{port}" for port in [*ports[4:], *ports[2:4]]]
         file = folder / "shadowlane.yaml"
-        file.write_text(yaml.safe_dump(_settings(folder, ports[:2], production, arms)))
+        file.write_text(yaml.safe_dump(_settings(folder, ports[:2], urls[:PRODUCTION], urls[PRODUCTION:])))
         argv = [sys.executable, "-P", "-m", "gateway.cli", "serve", "-c", str(file)]
         tree = str(Path(__file__).parents[1])
         gateway = subprocess.Popen(
@@ -170,13 +212,26 @@ def main() -> None:
         undo.callback(gateway.wait)
         undo.callback(gateway.terminate)
         until(lambda: _is_ready(ports[1]), "the gateway")
-        asking = _asked(ports[0], given.rate, 60.0 * given.minutes, given.tokens, random.Random(given.seed))
-        asked, bad = asyncio.run(asking)
-        found = slices(folder / "state" / _NAME / "log.msgpack", 60.0 * given.settle)
-        print(f"{asked} conversations, {bad} without a whole answer")
+
+        def pids() -> dict[str, list[int]]:
+            names = {"engine": engines[0], "control": engines[-2], "candidate": engines[-1]}
+            found = {name: [pid] for name, pid in procfs.parts(gateway.pid).items()}
+            found |= {name: [process.pid] for name, process in names.items()}
+            every = [*procfs.tree(gateway.pid), *(process.pid for process in engines)]
+            return found | {"all": every}
+
+        endings = asyncio.run(_run(ports[0], ports[1], given, pids))
+        counted = _counted_s([*ports[4:], ports[2]])
+        found = slices(folder / "state" / _NAME / "log.msgpack")
+        print(*endings.lines(), sep="\n")
+        for line in (folder / "errors").read_text().splitlines():
+            if any(word in line for word in _TOLD):
+                print(f"  log: {line[:_LINE]}")
         if not found:
-            raise SystemExit("no slice of load came after what is left out: ask longer")
+            raise SystemExit("no slice of load came: ask longer")
         print(shown(found, given.rate))
+        mean = sum(counted[:PRODUCTION]) / PRODUCTION
+        print(f"by the engines' own count, with the calibration: {counted[-1] / mean:.3f}")
 
 
 def _is_ready(port: int) -> bool:
