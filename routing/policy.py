@@ -25,6 +25,11 @@ NOTHING_WAITS: Final[Mapping[int, Lasting]] = {}
 class Residency(Protocol):
     """What engines are known, not only believed, to hold: from their own KV events."""
 
+    def rename(self, prompt: Prompt) -> None:
+        """Name the prompt as the engines' chat template writes it, where that rewrites what stood before
+        (`routing.loops`). Said of one with an `open_at`, before anything else is asked of it."""
+        ...
+
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """Bytes of this prompt that each engine will have when its turn comes. 0 is a statement; of one left
         out nothing is known. `lasting` is of engines at which prompts wait; at the others all that is held

@@ -16,6 +16,7 @@ from routing.bridge.learner import DEFAULT_LINKS, Bridge, Found
 from routing.events.known import KnownBlocks
 from routing.events.trust import Trust
 from routing.lasting import Shares
+from routing.loops import set_apart
 from routing.policy import NOTHING_WAITS, Lasting
 from routing.types import Prompt
 
@@ -66,6 +67,7 @@ class Precise:
         self._most_links = most_links
         self._bridges: dict[int, Bridge] = {}
         self._tail_tokens = 0
+        self._are_loops_apart = False
         self._epochs_at: list[int] = []  # by `learned`, when new epochs began
         self.accuracy = Accuracy()
         self.trust = Trust()
@@ -119,6 +121,11 @@ class Precise:
     def share(self, engine: int) -> float:
         """As `Residency.share`."""
         return self.shares.of(engine)
+
+    def rename(self, prompt: Prompt) -> None:
+        """As `Residency.rename`."""
+        if self._are_loops_apart:
+            set_apart(prompt)
 
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """As `Residency.held`."""
@@ -260,9 +267,10 @@ class Precise:
         self.trust.keep(engines)
         self.shares.keep(engines)
 
-    def renew(self, tail_tokens: int) -> None:
+    def renew(self, tail_tokens: int, are_loops_apart: bool = False) -> None:
         """The probe found another template than before: all is learned anew."""
         self._tail_tokens = tail_tokens
+        self._are_loops_apart = are_loops_apart
         self.forget()
 
     def forget(self) -> None:

@@ -12,7 +12,7 @@ from msgspec import MsgspecError, Raw, ValidationError
 from msgspec.structs import astuple
 from xxhash import xxh3_64_intdigest
 
-from routing import bodies, canonical
+from routing import bodies, canonical, loops
 from routing.bodies import NO_CHAT, NO_HEAD, RARE_OF_CHAT, RARE_OF_HEAD
 from routing.canonical import FRONT, named
 from routing.chain import Chain, session
@@ -100,15 +100,20 @@ def _talk(asked: bodies.Chat, kind: bytes, key: bytes) -> Prompt:
         chain.add(named(b"documents", asked.documents))
         if asked.system:
             chain.add(FRONT + canonical.text_or_parts(asked.system, chain))
-    root, turns = None, 0
+    root, turns, open_at = None, 0, -1
+    opening = loops.opening(asked.messages)
     for said in asked.messages:
+        if said is opening:
+            open_at = len(chain.hashes)
         canonical.add_message(said, chain)
         role = said.role
         if role == "assistant":
             turns += 1
         elif root is None and role == "user":
             root = chain.link
-    return _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
+    prompt = _prompt(asked, chain, root, turns, asked.max_completion_tokens or asked.max_tokens)
+    prompt.open_at = open_at
+    return prompt
 
 
 def _shape(asked: bodies.Chat) -> bytes:

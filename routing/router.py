@@ -49,9 +49,11 @@ class Router:
         if not engines:
             raise ValueError("no engine to choose from")
         index = self._index
-        chain, ends = prompt.chain, prompt.ends
         predicted = self._predicted
         residency = self._residency
+        if prompt.open_at >= 0 and residency is not None:
+            residency.rename(prompt)
+        chain, ends = prompt.chain, prompt.ends
         credited: dict[int, int] | None = None
         if predicted is None or residency is None:
             cached = index.match(chain, ends)

@@ -15,10 +15,22 @@ class Prompt:
     `root` is the conversation: the hash through the first user message; without messages, of all. `turns` are
     the assistant's messages so far; 0 is a conversation's first turn. `session` is what the client names by a
     header or a field, hashed; 0: it names none. `is_raw`: the chain is of the body's bytes as they are, whose
-    places say nothing of the text's.
+    places say nothing of the text's. `open_at`: from that link on there is thinking in a loop of tools that
+    no message of the user's has closed (`routing.loops`); -1: there is none.
     """
 
-    __slots__ = ("chain", "ends", "is_raw", "max_tokens", "model", "root", "session", "stream", "turns")
+    __slots__ = (
+        "chain",
+        "ends",
+        "is_raw",
+        "max_tokens",
+        "model",
+        "open_at",
+        "root",
+        "session",
+        "stream",
+        "turns",
+    )
 
     def __init__(
         self,
@@ -32,6 +44,7 @@ class Prompt:
         session: int = 0,
     ) -> None:
         self.is_raw = False
+        self.open_at = -1
         self.model = model
         self.chain = chain
         self.ends = ends
@@ -50,7 +63,7 @@ class Prompt:
     def _all(self) -> tuple[object, ...]:
         return (
             self.model, self.chain, self.ends, self.root, self.turns, self.stream, self.max_tokens,
-            self.session, self.is_raw,
+            self.session, self.is_raw, self.open_at,
         )  # fmt: skip
 
 

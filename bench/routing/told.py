@@ -71,6 +71,9 @@ class Told:
     def below(self) -> Mapping[int, tuple[int, int]]:
         return self._below
 
+    def rename(self, prompt: Prompt) -> None:
+        """Nothing is rewritten."""
+
     def share(self, engine: int) -> float:
         return self._shares.of(engine)
 

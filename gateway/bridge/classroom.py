@@ -69,7 +69,7 @@ class Classroom:
                 if isinstance(fitted, str):
                     school.counts[fitted] += 1
                     continue
-                if self.probed is None or not self.probed.may_learn(fitted.features):
+                if self.probed is None or not self.probed.may_learn(fitted.features, fitted.path):
                     school.counts["unprobed" if self.probed is None else "template"] += 1
                     continue
                 ids = await asker.ids(fitted)

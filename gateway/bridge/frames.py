@@ -105,6 +105,8 @@ class Template(msgspec.Struct, frozen=True):
     tail_tokens: int
     features: tuple[int, ...]
     """The kinds of prompts (`routing.bridge.fit.Feature`) that may be learned."""
+    are_loops_apart: bool = False
+    """Whether it takes a loop's thinking out once that is closed (`routing.loops`)."""
 
 
 Frame = Fleets | Asked | Copied | Ids | Learned | Template

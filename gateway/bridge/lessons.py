@@ -66,6 +66,10 @@ class Lessons:
         """Whether production's requests may ask for their own ids."""
         return self._production
 
+    def rename(self, prompt: Prompt) -> None:
+        """As `Residency.rename`."""
+        self.precise.rename(prompt)
+
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         """As `Residency.held`."""
         try:
@@ -168,7 +172,7 @@ class Lessons:
         if isinstance(told, Template):
             if told.print != self._print:
                 self._print = told.print
-                self.precise.renew(told.tail_tokens)
+                self.precise.renew(told.tail_tokens, told.are_loops_apart)
             return
         chain, ends = words(told.chain, "Q"), words(told.ends, "I")
         if len(chain) == len(ends):

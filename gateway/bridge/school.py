@@ -144,7 +144,7 @@ class School:
         if fleet.probed is None:
             self.counts["unprobed"] += 1
             return
-        if not fleet.probed.may_learn(fitted.features):
+        if not fleet.probed.may_learn(fitted.features, fitted.path):
             self.counts["template"] += 1
             return
         asked_model = fitted.body.get("model")
@@ -249,4 +249,4 @@ def _packed(chain: list[int]) -> bytes:
 
 def _template(name: str, found: Probed) -> Template:
     features = tuple(int(one) for one in _ALL if found.may_learn(one))
-    return Template(name, found.print, found.tail_tokens, features)
+    return Template(name, found.print, found.tail_tokens, features, found.are_loops_apart)

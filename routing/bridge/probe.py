@@ -4,8 +4,10 @@ An engine is asked for the token ids of short made-up conversations, each with t
 earlier prompt has and the later one does not share is the template's tail: a generation prompt, an empty
 thinking block. More than `MOST_TAIL_TOKENS` says that the template rewrites what stood before: no such prompt
 is learned. Plain talk, thinking and tools' steps are told apart, since there are templates that only drop
-old thinking, or that only do so once a loop of tools has ended. The system text is long: some templates move
-it to the last user message, and with a short one that hides within the tail.
+old thinking, or that only do so once a loop of tools has ended. Of the latter it is also asked whether what
+is written then goes on from where the loop began, and stays: then their prompts can be learned with the
+thinking of open loops set apart (`routing.loops`). The system text is long: some templates move it to the
+last user message, and with a short one that hides within the tail.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from routing.bridge.anchors import Marker, marker
 from routing.bridge.features import Feature
+from routing.bridge.fit import CHAT
 
 MOST_TAIL_TOKENS: Final = 16
 _SYSTEM: Final = (
@@ -46,6 +49,7 @@ _TOOLS: Final[list[dict[str, Any]]] = [
     }
 ]
 Messages = list[dict[str, Any]]
+_BOTH: Final = Feature.TOOLS | Feature.THINKING
 
 
 class Step(Struct, frozen=True):
@@ -54,6 +58,9 @@ class Step(Struct, frozen=True):
     features: Feature
     before: dict[str, Any]
     after: dict[str, Any]
+    closes: bool | None = None
+    """Whether a loop of tools is closed between them, and how that is looked at: True: from the loop's
+    beginning; False: from its last step. None: it is not."""
 
     @property
     def has_system(self) -> bool:
@@ -73,9 +80,8 @@ def steps() -> list[Step]:
         found += _talk(Feature.THINKING, system, said)
         found += _loop(Feature.TOOLS, system, {"content": None})
         found += _loop(Feature.TOOLS, system, {"content": " I look."})
-        both = Feature.TOOLS | Feature.THINKING
-        found += _loop(both, system, {"content": f"<think>\n{_THOUGHT}\n</think>\n\nI look."})
-        found += _loop(both, system, {"content": None, "reasoning": _THOUGHT, "reasoning_content": _THOUGHT})
+        found += _loop(_BOTH, system, {"content": f"<think>\n{_THOUGHT}\n</think>\n\nI look."})
+        found += _loop(_BOTH, system, {"content": None, "reasoning": _THOUGHT, "reasoning_content": _THOUGHT})
     return found
 
 
@@ -87,15 +93,18 @@ def _talk(features: Feature, system: Messages, reply: dict[str, Any]) -> list[St
 
 
 def _loop(features: Feature, system: Messages, calling: dict[str, Any]) -> list[Step]:
-    """A question, two steps with a tool, the answer, and the next question."""
+    """A question, two steps with a tool, the answer, the next question, and a step with a tool again."""
     first: Messages = [*system, {"role": "user", "content": "Is berth four free?"}]
     second = [*first, *_called("call00001", 4, calling)]
     third = [*second, *_called("call00002", 6, calling)]
     done: Messages = [{"role": "assistant", "content": "Both are."}, {"role": "user", "content": "Thanks."}]
+    closed = [*third, *done]
     return [
         _step(features, first, second, _TOOLS),
         _step(features, second, third, _TOOLS),
-        _step(features, third, [*third, *done], _TOOLS),
+        _step(features, third, closed, _TOOLS, closes=False),
+        _step(features, first, closed, _TOOLS, closes=True),
+        _step(features, closed, [*closed, *_called("call00003", 8, calling)], _TOOLS),
     ]
 
 
@@ -109,31 +118,47 @@ def _called(id: str, berth: int, calling: dict[str, Any]) -> Messages:
 
 
 def _step(
-    features: Feature, before: Messages, after: Messages, tools: list[dict[str, Any]] | None = None
+    features: Feature,
+    before: Messages,
+    after: Messages,
+    tools: list[dict[str, Any]] | None = None,
+    closes: bool | None = None,
 ) -> Step:
     rest: dict[str, Any] = {} if tools is None else {"tools": tools}
-    return Step(features, {"messages": before, **rest}, {"messages": after, **rest})
+    return Step(features, {"messages": before, **rest}, {"messages": after, **rest}, closes)
 
 
 class Probed(Struct, frozen=True):
-    """What a template was found to do: its tail with each kind of prompt, a name for all it wrote."""
+    """What a template was found to do: its tail with each kind of prompt, a name for all it wrote.
+
+    `apart`: the tails where the thinking of open loops is set apart.
+    """
 
     tails: Mapping[Feature, int]
+    apart: Mapping[Feature, int]
     print: int
     marker: Marker | None = None
 
-    def may_learn(self, features: Feature) -> bool:
-        """Whether prompts with these features go on where the one before ended."""
-        return self._tail(Feature.NONE) <= MOST_TAIL_TOKENS and self._tail(features) <= MOST_TAIL_TOKENS
+    @property
+    def are_loops_apart(self) -> bool:
+        """Whether thinking in loops of tools is rewritten as they are closed, and in no other way."""
+        return _tail(self.tails, _BOTH) > MOST_TAIL_TOKENS >= _tail(self.apart, _BOTH)
+
+    def may_learn(self, features: Feature, path: str = CHAT) -> bool:
+        """Whether prompts with these features go on where the one before ended. Of other APIs than chat it is
+        not looked which loop is open."""
+        tails = self.apart if self.are_loops_apart and path == CHAT else self.tails
+        return _tail(tails, Feature.NONE) <= MOST_TAIL_TOKENS and _tail(tails, features) <= MOST_TAIL_TOKENS
 
     @property
     def tail_tokens(self) -> int:
         """By how much a promise is less than the prompt: the longest tail of those that may be learned."""
-        return max((tail for tail in self.tails.values() if tail <= MOST_TAIL_TOKENS), default=0)
+        tails = (*self.tails.values(), *self.apart.values())
+        return max((tail for tail in tails if tail <= MOST_TAIL_TOKENS), default=0)
 
-    def _tail(self, features: Feature) -> int:
-        tails = [tail for kind, tail in self.tails.items() if kind & features == kind]
-        return max(tails, default=0)
+
+def _tail(tails: Mapping[Feature, int], features: Feature) -> int:
+    return max((tail for kind, tail in tails.items() if kind & features == kind), default=0)
 
 
 def probed(
@@ -141,17 +166,24 @@ def probed(
 ) -> Probed | None:
     """What the answers to `asked` say; None in `ids` is a refusal. None when no plain step was answered."""
     tails: dict[Feature, int] = {}
+    apart: dict[Feature, int] = {}
     prints = 0
     plain: list[tuple[int, Sequence[int]]] = []
     for step, (before, after) in zip(asked, ids, strict=True):
+        kind = step.features
         if not before or not after:
+            if step.closes:  # what is not known does not set loops apart
+                apart[kind] = MOST_TAIL_TOKENS + 1
             continue
         tail = len(before) - _common(before, after)
-        tails[step.features] = max(tails.get(step.features, 0), tail)
-        if step.features is Feature.NONE and step.has_system:
+        if step.closes is not True:
+            tails[kind] = max(tails.get(kind, 0), tail)
+        if step.closes is not False or kind != _BOTH:
+            apart[kind] = max(apart.get(kind, 0), tail)
+        if kind is Feature.NONE and step.has_system:
             plain += [(len(step.before["messages"]), before), (len(step.after["messages"]), after)]
         prints = xxh3_64_intdigest(repr((before, after)).encode(), prints)
-    return Probed(tails, prints, marker(plain)) if Feature.NONE in tails else None
+    return Probed(tails, apart, prints, marker(plain)) if Feature.NONE in tails else None
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -126,6 +126,9 @@ class Known:
     def share(self, engine: int) -> float:
         return 1.0
 
+    def rename(self, prompt: Prompt) -> None:
+        pass
+
 
 def chosen(credit: float, busy: int) -> tuple[int, int, tuple[int, int] | None, float]:
     """Of two engines, of which the second has `busy` prompt bytes waiting."""
@@ -162,6 +165,9 @@ class Cut:
 
     def share(self, engine: int) -> float:
         return 1.0
+
+    def rename(self, prompt: Prompt) -> None:
+        pass
 
 
 @pytest.mark.parametrize(("sent", "credited"), [([1], 28_800), ([1, 2], None)])

@@ -38,6 +38,9 @@ class Known:
     def share(self, engine: int) -> float:
         return 1.0
 
+    def rename(self, prompt: Prompt) -> None:
+        pass
+
     def held(self, prompt: Prompt, lasting: Mapping[int, Lasting] = NOTHING_WAITS) -> Mapping[int, int]:
         self.lasting = lasting
         return self._held

@@ -136,6 +136,18 @@ def test_the_same_template_again_forgets_nothing_and_another_one_everything() ->
     assert one.lessons.held(prompt_of(SAID)) == {}
 
 
+def test_a_workers_open_loops_are_set_apart_where_the_template_rewrites_them() -> None:
+    one = taught()
+    said = [("user", "Is berth four free?"), ("assistant", "<think>I look.</think>"), ("tool", "It is.")]
+    open_loop = prompt_of(said)
+    one.lessons.heard(Template("f", 1, 3, (0, 1, 2, 3)))
+    one.lessons.rename(open_loop)
+    assert list(open_loop.chain) == list(prompt_of(said).chain)
+    one.lessons.heard(Template("f", 2, 3, (0, 1, 2, 3), are_loops_apart=True))
+    one.lessons.rename(open_loop)
+    assert open_loop.chain[0] == prompt_of(said).chain[0] and open_loop.chain[1] != prompt_of(said).chain[1]
+
+
 def test_a_fault_of_ours_costs_knowledge_and_no_request() -> None:
     one = taught()
     one.lessons.heard(learned(SAID))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from routing.bridge.features import Feature
+from routing.bridge.fit import MESSAGES
 from routing.bridge.probe import Probed, Step, probed, steps
 
 Template = Callable[[Mapping[str, Any]], str]
@@ -47,6 +48,24 @@ def thinking_dropped(body: Mapping[str, Any]) -> str:
     return whole + "<s>assistant <think>"
 
 
+def thinking_of_the_last_step(body: Mapping[str, Any]) -> str:
+    """Each step of a loop takes out the thinking of the one before."""
+    said = body["messages"]
+    last = max((at for at, one in enumerate(said) if one["role"] == "assistant"), default=0)
+    asked = {**body, "messages": [_unthinking(one) if at < last else one for at, one in enumerate(said)]}
+    return thinking_dropped(asked)
+
+
+def thinking_dropped_and_counted(body: Mapping[str, Any]) -> str:
+    """Closed loops are counted at the beginning."""
+    return f"{sum(one['role'] == 'user' for one in body['messages'])} questions {thinking_dropped(body)}"
+
+
+def _unthinking(said: dict[str, Any]) -> dict[str, Any]:
+    text = re.sub(r"(?s)<think>.*</think>\s*", "", said["content"] or "")
+    return {name: one for name, one in said.items() if "reasoning" not in name} | {"content": text}
+
+
 def no_tools(body: Mapping[str, Any]) -> str:
     if "tools" in body:
         raise KeyError("tools")
@@ -77,13 +96,33 @@ ALL = (Feature.NONE, Feature.THINKING, Feature.TOOLS, BOTH)
         (chatml, ALL),
         (no_tools, ALL),
         (system_last, ()),
-        (thinking_dropped, (Feature.NONE, Feature.THINKING, Feature.TOOLS)),  # without tools: at once
+        (thinking_dropped, ALL),  # of tools' loops by what is open (see below)
+        (thinking_of_the_last_step, (Feature.NONE, Feature.THINKING, Feature.TOOLS)),
+        (thinking_dropped_and_counted, ()),
     ],
 )
 def test_only_what_goes_on_is_learned(template: Template, learned: Sequence[Feature]) -> None:
     found = judged(template)
     assert [one for one in ALL if found.may_learn(one)] == list(learned)
     assert found.tail_tokens <= 16
+    assert found.are_loops_apart == (template is thinking_dropped)
+
+
+def test_what_is_rewritten_as_a_loop_is_closed_is_learned_only_where_it_is_told_which_are_open() -> None:
+    found = judged(thinking_dropped)
+    assert [one for one in ALL if found.may_learn(one, MESSAGES)] == [
+        Feature.NONE, Feature.THINKING, Feature.TOOLS,
+    ]  # fmt: skip
+    assert all(judged(chatml).may_learn(one, MESSAGES) for one in ALL)
+
+
+def test_loops_are_not_set_apart_unless_it_is_seen_that_they_go_on_from_where_they_began() -> None:
+    asked = steps()
+    ids = [(ids_of(thinking_dropped, one.before), ids_of(thinking_dropped, one.after)) for one in asked]
+    unseen = next(at for at, one in enumerate(asked) if one.closes and one.features == BOTH)
+    ids[unseen] = None, ids[unseen][1]
+    found = probed(asked, ids)
+    assert found is not None and not found.are_loops_apart and not found.may_learn(BOTH)
 
 
 def test_the_tail_is_what_the_next_turn_may_not_share() -> None:
@@ -111,7 +150,8 @@ def test_with_a_short_system_text_the_probe_would_not_see_it_moved() -> None:
     short = [
         Step(
             one.features,
-            *[{**body, "messages": _shortened(body["messages"])} for body in (one.before, one.after)],
+            {**one.before, "messages": _shortened(one.before["messages"])},
+            {**one.after, "messages": _shortened(one.after["messages"])},
         )
         for one in steps()
         if not one.features
