@@ -61,7 +61,9 @@ What is made is replayed by `shadowlane replay`.
 
 def main(argv: Sequence[str]) -> int:
     """Run one command and give its exit status.  The user's mistakes end as a line on stderr."""
-    given = parser().parse_args(argv)
+    given, unknown = parser().parse_known_args(argv)
+    if unknown:
+        given.parser.error(f"unrecognized arguments: {' '.join(unknown)}")  # with the usage of this command
     try:
         return int(given.run(given))
     except (TraceError, ValueError) as error:
@@ -89,6 +91,7 @@ def command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     made: argparse.ArgumentParser = commands.add_parser(
         name, description=text, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    made.set_defaults(parser=made)
     return made
 
 

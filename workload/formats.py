@@ -194,6 +194,10 @@ def _sharegpt(files: Sequence[Path]) -> Iterator[Row]:
             talks = json.loads(file.read_text(encoding="utf-8"))
         except ValueError as error:
             raise TraceError(f"{file}: not JSON: {error}") from None
+        if isinstance(talks, dict) and "openings" in talks:
+            raise TraceError(
+                f"{file}: is a model, not traffic; `shadowlane workload generate` makes traffic of it"
+            )
         if not isinstance(talks, list):
             raise TraceError(f"{file}: expected a list of conversations")
         for number, talk in enumerate(talks):

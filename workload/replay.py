@@ -41,14 +41,16 @@ async def open_loop(
     clock: Callable[[], float],
     most_open: int = 4096,
     until_s: float | None = None,
+    into: Sent[T] | None = None,
 ) -> Sent[T]:
     """Send `requests`, which are in the order of `at_s`; gives all results once the last has ended.
 
     `send(ask, scheduled_s, earlier)` is awaited for each: `scheduled_s` is its instant on `clock`, `earlier`
     the result of `ask.after`, None where there is none.  An instant that passed while `after` was still
     running is not moved: the lag is the caller's to see.  At `until_s` what is open is left.
+    Whoever may cancel this gives `into`, where the results are that there are.
     """
-    sent: Sent[T] = Sent()
+    sent: Sent[T] = Sent() if into is None else into
     loop = asyncio.get_running_loop()
     awaited = {ask.after for ask in requests if ask.after is not None}
     ends: dict[str, asyncio.Future[T | None]] = {}

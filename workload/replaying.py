@@ -25,10 +25,15 @@ from workload.words import Scale
 
 _PACKINGS: dict[str, Packing] = {".zst": "zstd", ".gz": "gzip"}
 KEY = "SHADOWLANE_REPLAY_KEY"
+_INTERRUPTED = 130
+_SILENCE_S = 10.0  # after which it is said what is waited for
 
 
 def run(given: argparse.Namespace) -> int:
     """Replay, print the table, and give the exit status."""
+    for file in (given.json, given.out):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ValueError(f"{file}: there is no folder {file.absolute().parent}")
     found = read(given.file, block_tokens=given.block_tokens)
     listed = schedule(given, found)
     if not listed:
@@ -60,7 +65,8 @@ def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool) -> int
     """Send these, print what came of it, write what was asked for."""
     history = given.history if given.history != "auto" else "recorded" if text else "engine"
     settings = settings_of(given, history)
-    sent = asyncio.run(_sent(settings, listed, given.most_open))
+    sent = Sent[Reply]()
+    is_whole = asyncio.run(_sent(settings, listed, given.most_open, sent))
     slo = slo_of(given)
     figures = results(sent.results, slo, shed=sent.shed)
     sys.stdout.write(table(figures, slo) + "\n")
@@ -68,6 +74,9 @@ def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool) -> int
         given.json.write_text(json.dumps(to_map(figures), indent=1) + "\n")
     if given.out is not None:
         write_rows(given.out, sent.results)
+    if not is_whole:
+        say(f"interrupted: these are the {figures.requests} of {len(listed)} requests that had ended")
+        return _INTERRUPTED
     return 0 if figures.ok == figures.requests else 1
 
 
@@ -89,15 +98,28 @@ def slo_of(given: argparse.Namespace) -> Slo:
     return Slo(given.slo_ttft_ms, given.slo_tpot_ms, given.slo_e2e_ms)
 
 
-async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int) -> Sent[Reply]:
+async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int, into: Sent[Reply]) -> bool:
+    """Send these; whether all were, for at SIGINT asyncio cancels it."""
+    loop = asyncio.get_running_loop()
     async with session() as http:
         sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
         if any(ask.body is None for ask in listed):
             model = settings.model or next((ask.model for ask in listed if ask.model is not None), None)
-            scale = await sender.scale(model)
+            waits = (
+                f"{settings.url} has not answered a first request yet; it may take {settings.timeout_s:g} s"
+            )
+            silence = loop.call_later(_SILENCE_S, say, f"{waits} (--timeout)")
+            try:
+                scale = await sender.scale(model)
+            finally:
+                silence.cancel()
             say(f"a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
             sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
-        return await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open)
+        try:
+            await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open, into=into)
+        except asyncio.CancelledError:
+            return False
+    return True
 
 
 def session() -> aiohttp.ClientSession:

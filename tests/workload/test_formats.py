@@ -120,6 +120,12 @@ def test_a_row_is_its_line() -> None:
         ("a.jsonl", "nothing}\n", "a.jsonl:1: not a row"),
         ("a.csv", "a,b\n1,2\n", "a.csv:2: expected TIMESTAMP"),
         ("a.json", "{", "a.json: not JSON"),
+        ("a.json", "{}", "a.json: expected a list of conversations"),
+        (
+            "a.json",
+            '{"schema": 1, "openings": []}',
+            "a.json: is a model, not traffic; `shadowlane workload gen",
+        ),
         ("a.json", "[1]", "a.json: conversation 0: expected a list"),
         ("a.jsonl.zst", "plain", "a.jsonl.zst"),
         ("a.jsonl", "", "a.jsonl: there is no request in it; `shadowlane record` writes one"),
