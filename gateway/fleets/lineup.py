@@ -9,15 +9,16 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import routing.policies
 from config import plugins
 from gateway.fleets.fleet import Engine, Fleet, Fleets
 from gateway.fleets.health import Health
 from gateway.fleets.loads import LoadRow, LoadTable
-from gateway.spec import EngineSpec, FleetSpec, LimitsSpec, SplitSpec
+from gateway.spec import EngineSpec, FleetSpec, LimitsSpec
 from gateway.split.roles import Roles
+from routing.handed import Handed
 from routing.index import PrefixIndex
 from routing.policy import Policy
 from routing.router import Router
@@ -31,6 +32,15 @@ class _Leaving:
     engine: Engine
     pool: Pool
     until_ns: int
+
+
+class _Routes(NamedTuple):
+    """What a fleet's choices are made by; `decode` where it is split."""
+
+    index: PrefixIndex
+    router: Router
+    decode: Router | None
+    shadow: Shadow | None
 
 
 class Lineup:
@@ -88,9 +98,7 @@ class Lineup:
 
         Raises what a policy raises that cannot be built; then nothing has changed.
         """
-        policies = [plugins.build(routing.policies, spec.policy, dict(spec.params)) for spec in fleets]
-        decoders = [_decode_policy(spec.split) for spec in fleets]
-        shadows = [_shadow(spec) for spec in fleets]
+        made = [self._made(spec) for spec in fleets]
         until_ns = now_ns + int(limits.leaving_s * 1e9)
         self._free_numbers(fleets, until_ns)
         for pool in self._pools.values():
@@ -101,7 +109,7 @@ class Lineup:
                 max_connections=limits.engine_connections,
                 resolve_s=limits.resolve_s,
             )
-        renewed = [self._fleet(spec, policy) for spec, policy in zip(fleets, policies, strict=True)]
+        renewed = [self._fleet(spec, routes) for spec, routes in zip(fleets, made, strict=True)]
         for fleet in renewed:
             had = {engine.id: engine for engine in fleet.engines}
             serving = [
@@ -118,11 +126,13 @@ class Lineup:
             for id, engine in had.items():
                 if id not in stay:
                     self._take_out(fleet, engine, until_ns)
-        for fleet, decoder, shadow in zip(renewed, decoders, shadows, strict=True):
-            fleet.split = self._roles(fleet, decoder)
-            fleet.shadow = shadow
-            if shadow is not None:
-                shadow.watch(self._indexes[fleet.spec.model])
+        for fleet, routes in zip(renewed, made, strict=True):
+            split, decode = fleet.spec.split, routes.decode
+            # Who does what, anew for each configuration; what is remembered of prompts stays.
+            fleet.split = (
+                None if split is None or decode is None else Roles(fleet, split, decode, routes.index)
+            )
+            fleet.shadow = routes.shadow
         for model in self._fleets.keys() - {spec.model for spec in fleets}:
             fleet = self._fleets.pop(model)
             for engine in fleet.engines:
@@ -143,25 +153,29 @@ class Lineup:
                     fleet.engines = tuple(one for one in fleet.engines if one is not engine)
                     self._take_out(fleet, engine, until_ns)
 
-    def _fleet(self, spec: FleetSpec, policy: Any) -> Fleet:
+    def _made(self, spec: FleetSpec) -> _Routes:
+        """Build a fleet's policies, and tell them where to look.  Changes nothing, for they may raise."""
+        index = self._indexes.get(spec.model) or PrefixIndex()
+        router = _router(plugins.build(routing.policies, spec.policy, dict(spec.params)), index)
+        decode = None
+        if spec.split is not None:
+            policy: Policy = plugins.build(routing.policies, spec.split.policy, dict(spec.split.params))
+            decode = _router(Handed(policy), index)
+        shadow = _shadow(spec)
+        if shadow is not None:
+            shadow.watch(index)
+        return _Routes(index, router, decode, shadow)
+
+    def _fleet(self, spec: FleetSpec, routes: _Routes) -> Fleet:
         """The fleet of this name, new or brought up to date: requests that run keep the object they have."""
         fleet = self._fleets.get(spec.model)
         if fleet is None:
-            index = self._indexes[spec.model] = PrefixIndex()
-            fleet = Fleet(spec, (), Router(policy, index, Random(secrets.randbits(64))))
-            self._fleets[spec.model] = fleet
+            self._indexes[spec.model] = routes.index
+            fleet = self._fleets[spec.model] = Fleet(spec, (), routes.router)
         elif (spec.policy, dict(spec.params)) != (fleet.spec.policy, dict(fleet.spec.params)):
-            fleet.router = Router(policy, self._indexes[spec.model], Random(secrets.randbits(64)))
+            fleet.router = routes.router
         fleet.spec = spec
         return fleet
-
-    def _roles(self, fleet: Fleet, decoder: Policy | None) -> Roles | None:
-        """Who does what, anew for each configuration; what is remembered of prompts stays."""
-        split = fleet.spec.split
-        if split is None or decoder is None:
-            return None
-        index, rng = self._indexes[fleet.spec.model], Random(secrets.randbits(64))
-        return Roles(fleet, split, decoder, index, rng)
 
     def _added(self, spec: EngineSpec, fleet: Fleet, limits: LimitsSpec, *, up: bool) -> Engine:
         engine = Engine(spec, up=up)
@@ -215,11 +229,8 @@ class Lineup:
             pool.close()
 
 
-def _decode_policy(split: SplitSpec | None) -> Policy | None:
-    if split is None:
-        return None
-    policy: Policy = plugins.build(routing.policies, split.policy, dict(split.params))
-    return policy
+def _router(policy: Policy, index: PrefixIndex) -> Router:
+    return Router(policy, index, Random(secrets.randbits(64)))
 
 
 def _shadow(spec: FleetSpec) -> Shadow | None:

@@ -1,14 +1,11 @@
 """Who of a fleet computes prompts, who continues them, and who takes a request whole."""
 
 from collections.abc import Collection, Sequence
-from random import Random
 from typing import Final
 
 from gateway.fleets.fleet import Engine, Fleet
 from gateway.spec import SplitSpec
-from routing.handed import Handed
 from routing.index import PrefixIndex
-from routing.policy import Policy
 from routing.router import Crowd, Router
 from routing.types import Prompt
 
@@ -40,19 +37,17 @@ class Roles:
     """The sides of one fleet, always those of the engines it has now.
 
     `prefill` is chosen from by the fleet's own policy; so is `whole`, for requests that are not split.
-    `decode` is chosen from as if every engine held the prompt.  One memory knows for all of them who was sent
-    what, and what was handed over.
+    `decode` is chosen from as if every engine held the prompt (`routing.handed`).  One memory, `index`, knows
+    for all of them who was sent what, and what was handed over.
     """
 
-    def __init__(
-        self, fleet: Fleet, spec: SplitSpec, decode_policy: Policy, index: PrefixIndex, rng: Random
-    ) -> None:
+    def __init__(self, fleet: Fleet, spec: SplitSpec, decode: Router, index: PrefixIndex) -> None:
         self.spec = spec
         self._fleet = fleet
         self._index = index
         self._style = spec.style if spec.style != "auto" else None
         self.prefill = Side(fleet, fleet.router)
-        self.decode = Side(fleet, Router(Handed(decode_policy), index, rng))
+        self.decode = Side(fleet, decode)
         self.whole = Side(fleet, fleet.router)
         self.changed()
 

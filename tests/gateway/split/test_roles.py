@@ -28,7 +28,7 @@ def made(roles: Sequence[str], style: str = "vllm", kinds: Sequence[str] = (), m
     for engine in engines:
         engine.fleet = fleet
     assert spec.split is not None
-    fleet.split = Roles(fleet, spec.split, policy, index, Random(1))
+    fleet.split = Roles(fleet, spec.split, Router(Handed(policy), index, Random(1)), index)
     return fleet
 
 
