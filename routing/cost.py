@@ -9,6 +9,7 @@ from math import exp
 from random import Random
 from typing import Final
 
+from routing.policy import chosen_of
 from routing.types import Choice, EngineLoad, Prompt
 
 LEAST_BYTES: Final = 64
@@ -69,10 +70,10 @@ class PrefixCost:
             place = equal[0]
         elif prompt.session:
             engine = home(prompt.session, [engines[place] for place in equal])
-            return _choice(engine, whole, most, _SESSION, least, 1)
+            return chosen_of(engine, whole, most, _SESSION, least, 1)
         else:
             place = equal[int(rng.random() * number)]
-        return _choice(engines[place], whole, most, why, costs[place], number)
+        return chosen_of(engines[place], whole, most, why, costs[place], number)
 
     def _drawn(
         self,
@@ -90,7 +91,7 @@ class PrefixCost:
         while place < len(weights) - 1 and lot >= weights[place]:
             lot -= weights[place]
             place += 1
-        choice = _choice(engines[place], whole, held[place], _DRAWN, costs[place], 1)
+        choice = chosen_of(engines[place], whole, held[place], _DRAWN, costs[place], 1)
         choice.propensity = weights[place] / sum(weights)
         return choice
 
@@ -162,15 +163,6 @@ def _held(engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[int]
     if not cached:
         return [0] * len(engines)
     return [cached.get(engine.id, 0) for engine in engines]
-
-
-def _choice(engine: EngineLoad, whole: int, held: int, why: str, cost_s: float, equals: int) -> Choice:
-    """As `routing.policy.chosen` makes it, of what is known here already."""
-    if held > whole:
-        held = whole
-    return Choice(
-        engine.id, why, held, whole - held, engine.inflight, engine.pending_bytes, cost_s, 1.0 / equals
-    )
 
 
 def _unlearned(whole: int, engines: Sequence[EngineLoad], held: list[int]) -> list[float]:

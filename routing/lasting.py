@@ -14,7 +14,7 @@ TOLERATED_BLOCKS: Final = 2
 _LESS: Final = 0.97
 _MORE: Final = 1.003
 """Ten answers that found more than was promised weigh as much as one that found less."""
-_FIRST: Final = 0.8
+_FIRST: Final = 0.9
 _LEAST: Final = 0.05
 _MOST: Final = 1.5
 

@@ -109,7 +109,13 @@ def chosen(
     included, the lot decided.
     """
     total = prompt.ends[-1] if prompt.ends else 0
-    held = cached.get(engine.id, 0)
+    return chosen_of(engine, total, cached.get(engine.id, 0), why, cost_s, equals)
+
+
+def chosen_of(
+    engine: EngineLoad, total: int, held: int, why: str, cost_s: float = 0.0, equals: int = 1
+) -> Choice:
+    """As `chosen`, where the prompt's bytes and those held are at hand."""
     if held > total:
         held = total
     return Choice(

@@ -37,7 +37,7 @@ class _Leaving:
 class _Routes(NamedTuple):
     """What a fleet's choices are made by; `decode` where it is split."""
 
-    index: PrefixIndex
+    memory: PrefixIndex
     router: Router
     decode: Router | None
     shadow: Shadow | None
@@ -130,7 +130,7 @@ class Lineup:
             split, decode = fleet.spec.split, routes.decode
             # Who does what, anew for each configuration; what is remembered of prompts stays.
             fleet.split = (
-                None if split is None or decode is None else Roles(fleet, split, decode, routes.index)
+                None if split is None or decode is None else Roles(fleet, split, decode, routes.memory)
             )
             fleet.shadow = routes.shadow
         for model in self._fleets.keys() - {spec.model for spec in fleets}:
@@ -170,7 +170,7 @@ class Lineup:
         """The fleet of this name, new or brought up to date: requests that run keep the object they have."""
         fleet = self._fleets.get(spec.model)
         if fleet is None:
-            self._indexes[spec.model] = routes.index
+            self._indexes[spec.model] = routes.memory
             fleet = self._fleets[spec.model] = Fleet(spec, (), routes.router)
         elif (spec.policy, dict(spec.params)) != (fleet.spec.policy, dict(fleet.spec.params)):
             fleet.router = routes.router

@@ -72,7 +72,7 @@ KEPT = fleet("kept", split=SPLIT)
     [
         replace(KEPT, policy="picky"),
         replace(KEPT, split=replace(SPLIT, policy="picky")),
-        replace(KEPT, score=(("picky", ()),), score_share=1.0),
+        replace(KEPT, score=(("picky", {}),), score_share=1.0),
     ],
     ids=["policy", "decode", "score"],
 )
