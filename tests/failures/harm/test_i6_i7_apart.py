@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import pytest
 import uvloop
 
 from mirror.spec import ArmSpec
@@ -45,23 +46,27 @@ class SlowNames(uvloop.Loop):
         return await super().getaddrinfo(host, port, **more)
 
 
-def test_i7_a_candidate_whose_name_is_not_resolved_holds_up_neither_production_nor_the_control() -> None:
+@pytest.mark.parametrize("nameless", [{"c"}, {"control"}, {"c", "control"}], ids=",".join)
+def test_i7_arms_whose_names_are_not_resolved_hold_up_neither_production_nor_each_other(
+    nameless: set[str],
+) -> None:
     async def test() -> None:
         production = Engine(streams(TOKEN, FINISH))
-        async with engine(tokens) as control:
-            arms = ArmSpec("control", control.url), ArmSpec("c", "http://candidate.slow:8000")
-            async with shadowed(production, arms=arms, timeout_s=1.0, patience_s=0.1) as it:
+        async with engine(tokens) as there:
+            control, candidate = (
+                ArmSpec(name, "http://arm.slow:8000" if name in nameless else there.url)
+                for name in ("control", "c")
+            )
+            async with shadowed(production, arms=(control, candidate), timeout_s=1.0, patience_s=0.1) as it:
                 for n in range(30):
                     assert await served(it.gateway, chat(n))
-                await until(lambda: control.finished == 30)
+                await until(lambda: there.finished == 30 * (2 - len(nameless)))
                 books = await it.settled(30)
                 assert books["paired"] + sum(books["dropped"].values()) == 30
-                endings = {
-                    answer["arm"]: answer["ending"]
-                    for pair in it.stage.analysis.of("pair")
-                    for answer in pair["answers"]
-                }
-                assert endings["control"] == "complete" and endings["c"] != "complete"
+                pairs = it.stage.analysis.of("pair")
+                endings = {(one["arm"], one["ending"]) for pair in pairs for one in pair["answers"]}
+                assert {arm for arm, ending in endings if ending == "complete"} == {"control", "c"} - nameless
+                assert {arm for arm, ending in endings if ending != "complete"} == nameless
 
     with asyncio.Runner(loop_factory=SlowNames) as runner:
         runner.run(test())
