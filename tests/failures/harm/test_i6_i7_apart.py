@@ -1,6 +1,7 @@
 """I6, I7: a client that leaves is gone at the engine, copied or not; and names are resolved apart."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -38,11 +39,17 @@ def test_i6_a_client_that_leaves_is_gone_at_the_engine_while_its_copy_is_under_w
 
 
 class SlowNames(uvloop.Loop):
-    """A loop whose resolver never answers for names below .slow; all others it asks the system about."""
+    """A loop whose resolver says of names below .slow that there are none, once `given_up` is set; all others
+    it asks the system about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given_up = asyncio.Event()
 
     async def getaddrinfo(self, host: Any, port: Any, **more: Any) -> Any:
         if str(host).endswith(".slow"):
-            await asyncio.sleep(3600)
+            await self.given_up.wait()
+            raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return await super().getaddrinfo(host, port, **more)
 
 
@@ -51,16 +58,19 @@ def test_i7_arms_whose_names_are_not_resolved_hold_up_neither_production_nor_eac
     nameless: set[str],
 ) -> None:
     async def test() -> None:
-        production = Engine(streams(TOKEN, FINISH))
+        production, loop = Engine(streams(TOKEN, FINISH)), asyncio.get_running_loop()
+        assert isinstance(loop, SlowNames)
         async with engine(tokens) as there:
             control, candidate = (
                 ArmSpec(name, "http://arm.slow:8000" if name in nameless else there.url)
                 for name in ("control", "c")
             )
-            async with shadowed(production, arms=(control, candidate), timeout_s=1.0, patience_s=0.1) as it:
+            async with shadowed(production, arms=(control, candidate), patience_s=0.1) as it:
                 for n in range(30):
                     assert await served(it.gateway, chat(n))
                 await until(lambda: there.finished == 30 * (2 - len(nameless)))
+                assert not it.stage.analysis.of("pair")  # all this time no name was resolved
+                loop.given_up.set()
                 books = await it.settled(30)
                 assert books["paired"] + sum(books["dropped"].values()) == 30
                 pairs = it.stage.analysis.of("pair")
