@@ -52,7 +52,7 @@ class Table:
     def mask(self, name: int) -> int:
         """The publishers that hold `name`, as bits; 0: none."""
         words, stride, last = self._words, self._stride, self._last
-        at = (name * self._factor & _U64) >> self._shift
+        at = name * self._factor >> self._shift & last
         for _ in range(MOST_PROBES):
             place = at * stride
             here = words[place]
@@ -74,7 +74,8 @@ class Table:
         """
         found: dict[int, int] = {}
         # A name mostly lies where it hashes to; what is to be searched for is left to `mask`.
-        words, factor, shift, is_narrow = self._words, self._factor, self._shift, self._stride == 2
+        words, factor, shift, last = self._words, self._factor, self._shift, self._last
+        is_narrow = self._stride == 2
         # What lies to the right of the stretch that is looked at: where each ends, and who holds that.
         highs: list[int] = []
         masks: list[int] = []
@@ -84,7 +85,7 @@ class Table:
             while high - low > 1 and below != above:
                 middle = (low + high) >> 1
                 name = names[middle]
-                place = ((name * factor & _U64) >> shift) << 1
+                place = (name * factor >> shift & last) << 1
                 if is_narrow and words[place] == name:
                     there = words[place + 1] & below | above
                 else:
@@ -111,7 +112,7 @@ class Table:
         """Set a publisher's bit; whether it was not set before, None when there is no room near."""
         word, flag = divmod(bit, 64)
         words, stride, last = self._words, self._stride, self._last
-        at = (name * self._factor & _U64) >> self._shift
+        at = name * self._factor >> self._shift & last
         spare = -1
         for _ in range(MOST_PROBES):
             place = at * stride
@@ -139,7 +140,7 @@ class Table:
         """Clear a publisher's bit."""
         word, flag = divmod(bit, 64)
         words, stride, last = self._words, self._stride, self._last
-        at = (name * self._factor & _U64) >> self._shift
+        at = name * self._factor >> self._shift & last
         for _ in range(MOST_PROBES):
             place = at * stride
             here = words[place]
@@ -165,7 +166,7 @@ class Table:
     def put(self, name: int, mask: int) -> bool:
         """Enter a name into a table that does not have it; False when there is no room near."""
         words, stride, last = self._words, self._stride, self._last
-        at = (name * self._factor & _U64) >> self._shift
+        at = name * self._factor >> self._shift & last
         for _ in range(MOST_PROBES):
             place = at * stride
             if not words[place]:
