@@ -74,8 +74,11 @@ def _asked(url: str, method: str = "GET") -> dict[str, Any]:
         with error:
             raise NotDone(_said(error.read(), f"{url}: {error.code}")) from None
     except (OSError, ValueError) as error:
+        why = getattr(error, "reason", error)
+        why = getattr(why, "strerror", None) or why
         raise NotDone(
-            f"{url} does not answer as a Shadowlane's admin address does (--admin): {error}"
+            f"{url} does not answer as a Shadowlane's admin address does: {why}; is it running, and is this"
+            " its address (--admin)?"
         ) from None
 
 
