@@ -11,9 +11,11 @@ nobody have a third, or where there is none the other; `--together` they are wit
 Requests come at a fixed rate, whether or not earlier ones were answered.
 
 `--bounds` measures only what has a bound, as narrowly as its time allows: states go forth and back (off,
-on, stalled, stalled, on, off), so that a drift of the machine counts for and against; each visit has three
-loads of chunks, whose CPU time is divided by all of their chunks; and of the differences the fifths that lie
-farthest out on either side are left out before the mean is taken.
+on, stalled, stalled, on, off), so that a drift of the machine counts for and against.  What a chunk costs is
+compared within a visit: a load with no copies, two with, one without, then the other way round, switched by
+the kill switch, so that what is compared lies seconds apart.  All streams' events come at once, as from an
+engine's steps: else chance decides how many a worker wakes up for, and that is most of what a chunk costs.
+Of the differences the fifths that lie farthest out on either side are left out before the mean is taken.
 """
 
 import argparse
@@ -35,15 +37,19 @@ GAP_MS = 10.0
 _PATIENCE_S = 2.0  # with what is unanswered when a slice ends: production has failed it
 REQUESTS = Load(connections=64, rate=200.0, requests=300, seconds=2.0, patience=_PATIENCE_S)
 STREAMS = Load(connections=64, rate=60.0, requests=90, events=20, seconds=2.0, patience=1.0 + _PATIENCE_S)
-# All at once, as in `bench.overhead`: what a chunk costs where an engine's steps bring many together.
-CHUNKS = Load(connections=100, requests=100, events=150, seconds=1.0, patience=2.0 + _PATIENCE_S)
-_CHUNK_LOADS = 3  # of a visit with `--bounds`
+# All at once: what a chunk costs where an engine's steps bring many together.
+CHUNKS = Load(
+    connections=100, requests=100, events=150, seconds=1.0, patience=2.0 + _PATIENCE_S, together=True
+)
+# Whether nothing is copied, load by load, of a visit with `--bounds`.
+HUSHED = (True, False, False, True, False, True, True, False)
 WARM_UP = Load(rate=200.0, requests=60, seconds=0.5)
 # What mirroring may add to production, and be called nothing: in µs, on both sides.
-BOUNDS = {"TTFT p50": 200.0, "CPU a chunk": 1.5}
+CHUNK, CHUNK_HUSHED = "CPU a chunk", "CPU a chunk, no copies"
+BOUNDS = {"TTFT p50": 200.0, CHUNK: 1.5}
 SHOWN = (
     "request p50", "request p99", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "CPU a request",
-    "CPU a chunk",
+    CHUNK, CHUNK_HUSHED,
 )  # fmt: skip
 _TARGET_US = 3.0  # that a target cannot answer a request within
 
@@ -79,7 +85,7 @@ def loaded(stage: Stage, mirror: Mirror, state: str, load: Load) -> Run:
 
 def sliced(stage: Stage, targets: Targets, mirror: Mirror, state: str, *, bounds: bool = False) -> Slice:
     """One slice: requests, streams that begin one after the other, streams all at once; with `bounds` no
-    requests, and more of the last."""
+    requests, and the last with copies and without them by turns."""
     if state == STALLED:
         targets.renew()
     mirror.enter(state)
@@ -87,15 +93,32 @@ def sliced(stage: Stage, targets: Targets, mirror: Mirror, state: str, *, bounds
     worked_ns = targets.worked_ns()
     requests = [] if bounds else [loaded(stage, mirror, state, REQUESTS)]
     streams = loaded(stage, mirror, state, STREAMS)
-    chunks = [loaded(stage, mirror, state, CHUNKS) for _ in range(_CHUNK_LOADS if bounds else 1)]
-    runs = [*requests, streams, *chunks]
-    copies_us, asked = (targets.worked_ns() - worked_ns) / 1e3, sum(run.wanted for run in runs)
+    hushed: list[Run] = []
+    if not bounds:
+        chunks = [loaded(stage, mirror, state, CHUNKS)]
+    else:
+        chunks, hushed = by_turns(stage, mirror, state) if state != OFF else ([], [])
+    mirrored = [*requests, streams, *chunks]
+    copies_us, asked = (targets.worked_ns() - worked_ns) / 1e3, sum(run.wanted for run in mirrored)
     if state == ON and copies_us < _TARGET_US * asked:
         raise NotMirroredError(f"{mirror.running.name}: the targets had {copies_us:.0f} µs of work")
-    found = {**_stream_figures(streams), **_chunk_figures(chunks)}
+    runs = [*mirrored, *hushed]
+    found = {**_stream_figures(streams), **_chunk_figures(CHUNK, chunks)}
+    found |= _chunk_figures(CHUNK_HUSHED, hushed)
     for run in requests:
         found |= _request_figures(run)
+    asked = sum(run.wanted for run in runs)
     return {**found, "failed": sum(run.failed for run in runs), "asked": asked}
+
+
+def by_turns(stage: Stage, mirror: Mirror, state: str) -> tuple[list[Run], list[Run]]:
+    """Loads of chunks with copies, and those without between them."""
+    runs: dict[bool, list[Run]] = {False: [], True: []}
+    for silent in HUSHED:
+        mirror.hush(silent)
+        runs[silent].append(loaded(stage, mirror, OFF if silent else state, CHUNKS))
+    mirror.hush(False)
+    return runs[False], runs[True]
 
 
 def _request_figures(run: Run) -> Slice:
@@ -109,9 +132,11 @@ def _stream_figures(run: Run) -> Slice:
     return {"TTFT p50": first_us[0], "TTFT p99": first_us[2], "ITL p50": gap_us[0], "ITL p99": gap_us[2]}
 
 
-def _chunk_figures(runs: Sequence[Run]) -> Slice:
+def _chunk_figures(name: str, runs: Sequence[Run]) -> Slice:
+    if not runs:
+        return {}
     events = sum(run.answered.events for run in runs)
-    return {"CPU a chunk": sum(run.cpu_us for run in runs) / events if events else _NONE[0]}
+    return {name: sum(run.cpu_us for run in runs) / events if events else _NONE[0]}
 
 
 _NONE = [float("nan")] * 5
@@ -155,11 +180,14 @@ def measured(
 def levels(found: Found) -> str:
     """The medians over rounds; of failures the sum."""
     rows = []
+    shown = [what for what in SHOWN if any(what in slices[0] for slices in found.values())]
     for (name, state), slices in sorted(
         found.items(), key=lambda item: (item[0][0], STATES.index(item[0][1]))
     ):
-        shown = [what for what in SHOWN if what in slices[0]]
-        cells = [f"{statistics.median(one[what] for one in slices):.1f}" for what in shown]
+        cells = [
+            f"{statistics.median(one[what] for one in slices):.1f}" if what in slices[0] else "-"
+            for what in shown
+        ]
         asked, failed = (sum(one[what] for one in slices) for what in ("asked", "failed"))
         rows.append([f"{name}, {state}", *cells, f"{failed:.0f} of {asked:.0f}"])
     return figures.table(["µs, medians", *shown, "failed"], rows)
@@ -170,11 +198,13 @@ def differences(found: Found, *, bounds: bool = False) -> str:
     rows = []
     for name in dict.fromkeys(name for name, _ in found):
         for state in (ON, STALLED):
-            for what in BOUNDS if bounds else SHOWN:
-                pairs = [[one[what] for one in found[name, s]] for s in (state, OFF)]
-                added = figures.trimmed_difference(*pairs) if bounds else figures.difference(*pairs)
+            for what in BOUNDS if bounds else [w for w in SHOWN if w in found[name, OFF][0]]:
+                where, which = (state, CHUNK_HUSHED) if bounds and what == CHUNK else (OFF, what)
+                ours = [one[what] for one in found[name, state]]
+                theirs = [one[which] for one in found[name, where]]
+                added = (figures.trimmed_difference if bounds else figures.difference)(ours, theirs)
                 row = [f"{name}, {state} - off: {what}", str(added)]
-                rows.append([*row, *_judged(added, BOUNDS.get(what), len(pairs[0]))])
+                rows.append([*row, *_judged(added, BOUNDS.get(what), len(ours))])
     return figures.table(["µs", "added [95 %]", "bound", "", ""], rows)
 
 

@@ -66,11 +66,16 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A running proxy, where it listens in each state, how it is brought there, and whose CPU time counts."""
+    """A running proxy, where it listens in each state, how it is brought there, and whose CPU time counts.
+
+    `hush(True)` has it copy nothing until `hush(False)`, at once: by its port of no mirroring, where it has
+    one.
+    """
 
     running: Running
     ports: Mapping[str, int]
     enter: Callable[[str], None]
+    hush: Callable[[bool], None]
     counted: Callable[[], list[int]]
 
 
@@ -95,7 +100,11 @@ def gateway(
         if not together:
             running.part_company()
 
-    return Mirror(running, dict.fromkeys(STATES, running.port), enter, lambda: [running.part("worker")])
+    def hush(silent: bool) -> None:
+        _post(f"{admin}/api/{'pause' if silent else 'resume'}")
+
+    ports = dict.fromkeys(STATES, running.port)
+    return Mirror(running, ports, enter, hush, lambda: [running.part("worker")])
 
 
 def experiment(arms: Sequence[int]) -> dict[str, object]:
@@ -142,7 +151,7 @@ def _peer(stage: Stage, engines: Sequence[int], targets: Targets, name: str, arg
         return argv(directory, ports, engines, targets)
 
     running = stage.start(Proxy(name, command), engines)
-    return Mirror(running, ports, lambda _state: None, lambda: running.pids)
+    return Mirror(running, ports, lambda _state: None, lambda _silent: None, lambda: running.pids)
 
 
 def _nginx(program: str) -> _Argv:
