@@ -1,7 +1,7 @@
 """How much does the control differ from itself?  The A/A phase, and what it fixes."""
 
 from dataclasses import dataclass, field
-from math import ceil, sqrt
+from math import ceil, inf, isfinite, sqrt
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import every_metric
 from analysis.spec import ExperimentSpec
-from analysis.stats.contrast import contrast, ranked
+from analysis.stats.contrast import NOT_A_FAULT, contrast, ranked
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
 from analysis.stats.sequence import asymptotic_radius
 from analysis.verdict import Spread
@@ -22,6 +22,7 @@ _TAUS_PER_CALIBRATION = 20.0  # fewer do not show how long the dependence is
 _LONGEST = 5  # but a calibration is at most so many times as long as asked for
 SLOW = 0.95  # an answer is slow where it takes longer than this share of the control's did
 _FEWEST_FOR_SLOW = 100  # answers of the control that fix what is slow
+DIVERGENCE = "first_divergence"  # the score that a label goes by
 _AA_ALPHA = 0.01  # a fair comparison is called unfair so often at most
 _DEPENDS = 2.0  # a tau from which on neighbours do depend, and what is found of it may be much too short
 _SPANS = 4  # of the calibration, long against the dependence: their means show it all the same
@@ -44,6 +45,13 @@ def next_look(pairs: int, asked: int) -> int:
     """After how many pairs it is looked again whether they are enough: twice as many, or the most needed."""
     most = _LONGEST * asked
     return min(2 * pairs, most) if pairs < most else 2 * pairs
+
+
+def tau_of_scores(values: NDArray[np.float64]) -> float:
+    """How long scores depend on each other; where they do at all, the longest that it may be: in few values
+    runs look too short."""
+    tau = autocorrelation_time(values)
+    return tau if tau < _DEPENDS else longest_autocorrelation_time(values)
 
 
 def pairs_per_window(longest_tau: float) -> float:
@@ -107,9 +115,12 @@ class Calibrating:
         if once is None or again is None:
             return
         for latency in LATENCIES:
-            known = (answer.latency_ms(latency) for answer in (once, again) if answer.fault is None)
-            self._control_ms[latency].extend(value for value in known if value is not None)
-            d = contrast(once.latency_ms(latency), again.latency_ms(latency), once.fault, again.fault)
+            mine, other = once.fault_of(latency), again.fault_of(latency)
+            for answer, fault in ((once, mine), (again, other)):
+                value = answer.latency_ms(latency) if fault is None else inf
+                if value is not None and fault != NOT_A_FAULT:
+                    self._control_ms[latency].append(value)
+            d = contrast(once.latency_ms(latency), again.latency_ms(latency), mine, other)
             if d is not None:
                 self._latencies[latency].append((record.at_ns, record.id, d))
         for metric, score in record.outputs.get("control", {}).items():
@@ -137,10 +148,18 @@ class Calibrating:
             return False
         asked = self._spec.calibration_pairs
         self._next_look = next_look(self.pairs, asked)
-        return self.pairs >= pairs_to_see(self._tau(), asked)
+        return self.pairs >= pairs_to_see(max(self._tau(), self._tau_of_divergence()), asked)
 
     def _tau(self) -> float:
         return max(map(autocorrelation_time, self._known()), default=1.0)
+
+    def _tau_of_divergence(self) -> float:
+        """Answers that differ may come in runs where latencies do not: their floor takes as long to see.
+
+        Windows are no longer for it (`analysis.score_intervals`): every latency's verdict would pay.
+        """
+        rows = self._scores[DIVERGENCE]
+        return tau_of_scores(_by_time(rows)) if rows else 1.0
 
     def _longest_tau(self) -> float:
         known = self._known() or [np.empty(0)]
@@ -172,11 +191,17 @@ class Calibrating:
             floor={name: floor_of(rows, half) for name, rows in self._scores.items() if rows},
             by=self._by,
             slow_ms={
-                name: float(np.quantile(values, SLOW))
+                name: slow
                 for name, values in self._control_ms.items()
-                if len(values) >= _FEWEST_FOR_SLOW
+                if len(values) >= _FEWEST_FOR_SLOW and isfinite(slow := _slow(values))
             },
         )
+
+
+def _slow(values: list[float]) -> float:
+    """What one in twenty took longer than; infinite where more than that failed, which took forever."""
+    with np.errstate(invalid="ignore"):  # between a number and infinity: no number, and not finite either
+        return float(np.quantile(values, SLOW))
 
 
 def against_itself(values: NDArray[np.float64]) -> Spread:

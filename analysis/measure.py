@@ -70,6 +70,12 @@ class AnswerMeasure(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """One of them, by its name."""
         return _LATENCY_MS[latency](self)
 
+    def fault_of(self, latency: Latency) -> str | None:
+        """Why it has no such latency where it ought to: its fault, or reasoning that never came to text."""
+        if self.fault is None and latency == "visible" and self.visible_ms is None:
+            return None if self.ttft_ms is None else "never_visible"
+        return self.fault
+
 
 _LATENCY_MS: Mapping[str, Callable[[AnswerMeasure], float | None]] = {
     latency: attrgetter(f"{latency}_ms") for latency in LATENCIES

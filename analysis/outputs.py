@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from math import inf
 from typing import Any
 
+from analysis.calibration import DIVERGENCE
 from analysis.metrics._choose import every_metric
 from analysis.metrics._metric import Unit
+from analysis.score_intervals import score_interval, why_no_interval
 from analysis.stats.windows import Windows
-from analysis.verdict import Interval, Spread, interval, outputs_label, outputs_unseen, ratio
+from analysis.verdict import Interval, Spread, outputs_label, outputs_unseen, ratio
 
 _RANGES: Mapping[Unit, tuple[float, float]] = {
     "share": (0.0, 1.0),
@@ -19,27 +21,31 @@ _RANGES: Mapping[Unit, tuple[float, float]] = {
 def outputs_shown(
     windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
 ) -> dict[str, Any]:
-    """Each output metric, JSON-able, and the label that first divergence gives; `unseen`: why none."""
+    """Each output metric, JSON-able, and the label that first divergence gives; `unseen`: why none.
+
+    Of `alpha` one half is spent here, the other on the floor: so what is beyond it holds, too.
+    """
     shown: dict[str, Any] = {}
     divergence: Interval | None = None
     for name, metric in every_metric().items():
         series = f"{name} {candidate}"
-        found = None
+        found = why = None
         if windows is not None:
-            held = windows.pairs_per_unit(series)
-            # One imagined pair that differs in full: with no difference in n pairs this gives about 3 / n.
-            prior = 1.0 / held**2 if metric.unit in ("share", "difference") and held else 0.0
-            found = interval(windows.means(series), alpha / 2 if name == "first_divergence" else alpha, prior)
-        if name == "first_divergence":
+            means = windows.means(series)
+            found = score_interval(means, metric.unit, windows.pairs_per_unit(series), alpha / 2)
+            why = why_no_interval(means, metric.unit)
+        if name == DIVERGENCE:
             divergence = found
-        shown[name] = output_shown(metric.unit, found, floor.get(name))
-    shown["label"] = outputs_label(divergence, floor.get("first_divergence"))
-    shown["unseen"] = outputs_unseen(floor.get("first_divergence"))
+        shown[name] = output_shown(metric.unit, found, floor.get(name), why)
+    shown["label"] = outputs_label(divergence, floor.get(DIVERGENCE))
+    shown["unseen"] = outputs_unseen(floor.get(DIVERGENCE))
     return shown
 
 
-def output_shown(unit: Unit, found: Interval | None, floor: Spread | None) -> dict[str, Any]:
-    """One metric's mean with its interval and the floor.
+def output_shown(
+    unit: Unit, found: Interval | None, floor: Spread | None, why: str | None = None
+) -> dict[str, Any]:
+    """One metric's mean with its interval and the floor; `why` there is no interval, where there is none.
 
     `excess` is the mean less the floor's (of ratios: divided by it); its ends are as far apart as both
     intervals let them be, since the floor has a width of its own.
@@ -50,18 +56,20 @@ def output_shown(unit: Unit, found: Interval | None, floor: Spread | None) -> di
         return ratio(value) if unit == "ratio" else min(most, max(least, value))
 
     excess = None
-    if found is not None and floor is not None:
+    known = found if why is None else None
+    if known is not None and floor is not None:
         span = high - low
         excess = {
-            "value": shown(found.mean - floor.mean, -span, span),
-            "lower": shown(found.lower - min(floor.upper, high), -span, span),
-            "upper": shown(found.upper - max(floor.lower, low), -span, span),
+            "value": shown(known.mean - floor.mean, -span, span),
+            "lower": shown(known.lower - min(floor.upper, high), -span, span),
+            "upper": shown(known.upper - max(floor.lower, low), -span, span),
         }
     return {
         "unit": unit,
         "value": None if found is None else shown(found.mean),
-        "lower": None if found is None else shown(found.lower),
-        "upper": None if found is None else shown(found.upper),
+        "lower": None if known is None else shown(known.lower),
+        "upper": None if known is None else shown(known.upper),
+        "why": None if found is None else why,
         "floor": None if floor is None else shown(floor.mean),
         "excess": excess,
         "units": 0 if found is None else found.units,

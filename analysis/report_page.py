@@ -149,7 +149,19 @@ def _outputs(ranking: Mapping[str, Any]) -> str:
     ]
     heads = ["Candidate", "Outputs", *(key.replace("_", " ") for key in shown)]
     note = "The floor is how well control agrees with itself when asked twice: no candidate can do better."
-    return f"<h2>Output agreement</h2>{table(heads, rows, 'Output agreement', 2)}<p class=note>{note}</p>"
+    notes = [note, *_no_interval(ranking, shown)]
+    told = "".join(f"<p class=note>{one}</p>" for one in notes)
+    return f"<h2>Output agreement</h2>{table(heads, rows, 'Output agreement', 2)}{told}"
+
+
+def _no_interval(ranking: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
+    """Why measures have no interval: each reason once, with whom and what it is of."""
+    whom: dict[str, list[str]] = {}
+    for candidate in _ranked(ranking):
+        for name in shown:
+            if why := (candidate["outputs"].get(name) or {}).get("why"):
+                whom.setdefault(why, []).append(f"{candidate['name']} {name.replace('_', ' ')}")
+    return [f"No interval: {escape(', '.join(names))}: {escape(why)}." for why, names in whom.items()]
 
 
 def _outputs_told(outputs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -6,8 +6,9 @@ from typing import Any
 
 from analysis.calibration import floor_of
 from analysis.outputs import output_shown
+from analysis.score_intervals import score_interval, why_no_interval
 from analysis.stats.windows import Windows
-from analysis.verdict import Spread, interval
+from analysis.verdict import Spread
 
 NAME = "embedding_similarity"
 _CONTROL = "control"
@@ -21,8 +22,8 @@ class Similarity:
 
     def __init__(self, model: str, candidates: Sequence[str], alpha: float) -> None:
         self._model = model
-        self._floor_alpha = alpha / 2  # the other half is spent on the candidates' own
-        self._alpha = alpha / max(1, len(candidates))
+        self._floor_alpha = alpha / 2
+        self._alpha = alpha / 2 / max(1, len(candidates))  # the other half is spent on the floor
         self._floor: list[tuple[int, str, float]] = []
         self._windows: Windows | None = None
         self._blocks_ns = 0
@@ -61,11 +62,12 @@ class Similarity:
         """The candidate's, by the metric's name, as all metrics of outputs; nothing where none is asked."""
         if not self._model:
             return {}
-        found, floor = None, self._spread()
+        found = why = None
         if self._windows is not None:
-            held = self._windows.pairs_per_unit(candidate)
-            found = interval(self._windows.means(candidate), self._alpha, 1.0 / held**2 if held else 0.0)
-        return {NAME: output_shown("share", found, floor)}
+            means = self._windows.means(candidate)
+            found = score_interval(means, "share", self._windows.pairs_per_unit(candidate), self._alpha)
+            why = why_no_interval(means, "share")
+        return {NAME: output_shown("share", found, self._spread(), why)}
 
     def show(self) -> dict[str, Any] | None:
         """JSON-able: the model that is asked, why it gives nothing now (None: it does), pairs and drops."""

@@ -125,7 +125,7 @@ def _tail(condition: Condition, name: str, evidence: Evidence, alpha: float) -> 
 
 def _score(said: Json | None) -> _Found | str:
     if said is None or said["lower"] is None or said["upper"] is None:
-        return "not measured yet"
+        return "not measured yet" if said is None or said["why"] is None else str(said["why"])
     words = f"{said['value']:.3f} ({said['lower']:.3f} … {said['upper']:.3f})"
     return _Found(said["lower"], said["upper"], words)
 

@@ -32,6 +32,9 @@ OF_LATENCIES = Groups((1, 2, 4), 0.0)
 # (`bench.verdicts`); unless failures come in bursts as long as windows, which takes larger groups to see.
 OF_SHARES = Groups((1, 2, 4, 8), 0.75)
 
+# Scores of answers may come in runs where latencies do not, and so be alike over many windows.
+OF_SCORES = Groups((1, 2, 4, 8, 16, 32), 0.0)
+
 
 def asymptotic_radius(sd: float, units: int, alpha: float, optimal_units: int = OPTIMAL_UNITS) -> float:
     """The radius around the running mean of `units` units with standard deviation `sd`, at level 1 - alpha.
@@ -72,8 +75,8 @@ def long_run_sd(units: NDArray[np.float64], prior: float = 0.0, groups: Groups =
 
     The largest, over the sizes of `groups`, of sqrt(group size) times the standard deviation of the
     groups' means (batch means): the same for independent units but for chance, larger where what one unit has
-    too much the next has too.  A group that is not full is left out.  `prior` is added to the sum of squares
-    of single units.  At least two units.
+    too much the next has too.  A group that is not full is left out.  `prior` is added to the sum of squares,
+    as if it were of single units, whichever is largest.  At least two units.
     """
     largest = 0.0
     for size in groups.sizes:
@@ -83,12 +86,10 @@ def long_run_sd(units: NDArray[np.float64], prior: float = 0.0, groups: Groups =
         means = units[: count * size].reshape(count, size).mean(axis=1)
         centred = means - means.mean()
         squares = float(centred @ centred) * size
-        if size == 1:
-            squares += prior
-        else:
+        if size > 1:
             squares /= 1.0 + groups.discount * sqrt(2.0 / (count - 1))
         largest = max(largest, squares / (count - 1))
-    return sqrt(largest)
+    return sqrt(largest + prior / (len(units) - 1))
 
 
 def asymptotic_bounds(
@@ -106,8 +107,8 @@ def asymptotic_bounds(
     # Sums about a value near the mean lose no digits where the mean is large against the spread.
     origin = units[..., :1]
     means = np.cumsum(units - origin, axis=-1) / t
-    each = [_variances(units - origin, size, prior, groups.discount) for size in groups.sizes]
-    sd = np.sqrt(np.max(each, axis=0))
+    each = [_variances(units - origin, size, groups.discount) for size in groups.sizes]
+    sd = np.sqrt(np.max(each, axis=0) + prior / np.maximum(t - 1, 1))
     tr2 = t * _r2(alpha, optimal_units)
     radii = sd * np.sqrt(2 * (tr2 + 1) / (t * tr2) * np.log(np.sqrt(tr2 + 1) / alpha)) * t
     radii[..., 1:] /= t[1:] - 1
@@ -115,7 +116,7 @@ def asymptotic_bounds(
     return means + origin - radii, means + origin + radii
 
 
-def _variances(units: NDArray[np.float64], size: int, prior: float, discount: float) -> NDArray[np.float64]:
+def _variances(units: NDArray[np.float64], size: int, discount: float) -> NDArray[np.float64]:
     """After each unit, what `long_run_sd` makes of groups of `size`; 0 below two groups."""
     length = units.shape[-1]
     count = length // size
@@ -123,9 +124,7 @@ def _variances(units: NDArray[np.float64], size: int, prior: float, discount: fl
     k = np.arange(1, count + 1, dtype=np.float64)
     squares = np.cumsum(means**2, axis=-1) - np.cumsum(means, axis=-1) ** 2 / k
     squares = np.maximum(squares, 0.0) * size
-    if size == 1:
-        squares += prior
-    else:
+    if size > 1:
         squares /= 1.0 + discount * np.sqrt(2.0 / np.maximum(k - 1, 1))
     found = squares / np.maximum(k - 1, 1)
     none = np.zeros((*units.shape[:-1], 1))

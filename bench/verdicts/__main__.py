@@ -7,9 +7,17 @@ from statistics import median
 
 import numpy as np
 
+from analysis.verdict import DIVERGENCE_MARGIN
 from bench.verdicts.ours import ALPHA, calibration, failure_look, fair_is_withheld, looks, mcnemar_look
 from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
-from bench.verdicts.scores import DEPENDENCES, KINDS, scored
+from bench.verdicts.scores import (
+    DEPENDENCES,
+    KINDS,
+    falsely_the_same,
+    pairs_until_the_same,
+    scored,
+    told_after,
+)
 from bench.verdicts.usual import PRACTICES, Said
 
 PAIRS = 5_000  # after the calibration
@@ -158,7 +166,10 @@ def _scores(seeds: range) -> None:
     print(
         "\nOutputs that differ as the control's do: the share of runs in which, at any look, the true mean is"
     )
-    print("missed, the floor is surely left, and DIVERGES is said (which first divergence alone decides)")
+    print(
+        "missed, the floor is surely left, and DIVERGES is said (which first divergence alone decides); and"
+    )
+    print("after how many pairs there is an interval, in the median")
     _row("scores, by their neighbours", *(depends.name for depends in DEPENDENCES))
     for kind in KINDS:
         cells = []
@@ -168,8 +179,22 @@ def _scores(seeds: range) -> None:
                 sum(each) / len(said)
                 for each in zip(*((s.missed, s.left_floor, s.diverges) for s in said), strict=True)
             )
-            cells.append(" ".join(f"{share:.3f}" for share in shares))
+            told = _median([told_after(kind, depends, PAIRS, seed) for seed in seeds[::10]])
+            cells.append(f"{' '.join(f'{share:.3f}' for share in shares)} {told}")
         _row(kind.name, *cells)
+    print(
+        "\nOf a control that never differs from itself: the share of runs in which a candidate is called SAME"
+    )
+    print(
+        f"that differs in so many answers, from the first letter on (SAME: {DIVERGENCE_MARGIN:.0%} at most)"
+    )
+    for mean in (0.03, 0.04):
+        cells = [
+            f"{sum(falsely_the_same(mean, depends, PAIRS, seed) for seed in seeds) / len(seeds):.3f}"
+            for depends in DEPENDENCES
+        ]
+        _row(f"{mean:.0%} of answers", *cells)
+    print(f"one that never differs: SAME after {pairs_until_the_same(LONG)} pairs")
 
 
 def _median(found: list[int | None]) -> str:

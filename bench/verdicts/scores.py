@@ -8,11 +8,12 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.calibration import floor_of, next_look, pairs_per_window, pairs_to_see
+from analysis.calibration import floor_of, next_look, pairs_per_window, pairs_to_see, tau_of_scores
 from analysis.metrics._metric import Unit
+from analysis.score_intervals import prior_of, why_no_interval
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
-from analysis.stats.sequence import FEWEST_UNITS, asymptotic_bounds
-from analysis.verdict import DIVERGENCE_MARGIN
+from analysis.stats.sequence import FEWEST_UNITS, OF_SCORES, asymptotic_bounds
+from analysis.verdict import DIVERGENCE_MARGIN, Spread
 from bench.verdicts.ours import ALPHA, ASKED
 from bench.verdicts.scenes import Floats, Scene, noisy
 
@@ -42,13 +43,18 @@ def _parts(z: Floats) -> Floats:
     return np.clip((z - 0.25) / 2.0, 0.0, 1.0)
 
 
-# exact_match; a flag, as of refusals; first_divergence, which decides; length_ratio; kl_k3
+def _either(z: Floats) -> Floats:
+    return _below(0.02)(z) - _below(0.02)(-z)
+
+
+# exact_match; a flag of answers; first_divergence, which decides; length_ratio; kl_k3; refusal
 KINDS = (
     Kind("same to the letter, 80 %", "share", _below(0.8), 0.8),
     Kind("a flag, 2 %", "share", _below(0.02), 0.02),
     Kind("first divergence", "share", _parts, (_beyond(0.25) - _beyond(2.25)) / 2.0),
     Kind("log length ratio", "ratio", lambda z: 0.2 * z, 0.0),
     Kind("divergence in nats", "nats", lambda z: np.exp(z - 2.0), exp(-1.5)),
+    Kind("a flag of either arm, 2 %", "difference", _either, 0.0),
 )
 DIVERGENCE = KINDS[2]
 
@@ -83,34 +89,78 @@ class Said:
 
 def scored(kind: Kind, depends: Depends, pairs: int, seed: int, alpha: float = ALPHA) -> Said:
     """A candidate that answers as the control answers itself, looked at after every window."""
-    rng = np.random.default_rng(seed)
-    latency = noisy(Scene("", rho=depends.rho), 1, 5 * ASKED, rng)[0]
-    control, candidate = (_latent(depends, 5 * ASKED + pairs, rng) for _ in range(2))
-    taken, size = _calibrated([latency])
-    rows = [(at, "", float(score)) for at, score in enumerate(kind.of(control)[:taken])]
-    floor = floor_of(rows, ALPHA / 2)
-    live = kind.of(candidate)[taken:]
-    means = live[: len(live) // size * size].reshape(-1, size).mean(axis=1)
-    share = alpha / 2 if kind is DIVERGENCE else alpha  # this and the prior as in `analysis.outputs`
-    prior = 1.0 / size**2 if kind.unit == "share" else 0.0
-    lower, upper = (ends[FEWEST_UNITS - 1 :] for ends in asymptotic_bounds(means, share, prior=prior))
+    floor, means, size = _drawn(kind, depends, pairs, seed)
+    lower, upper = _bounds(means, kind.unit, size, alpha / 2)
+    missed = (lower > kind.truth) | (upper < kind.truth)
+    left_floor = (lower > floor.upper) | (upper < floor.lower)
     return Said(
-        missed=bool(((lower > kind.truth) | (upper < kind.truth)).any()),
-        left_floor=bool(((lower > floor.upper) | (upper < floor.lower)).any()),
+        missed=_at_a_look(missed, means, kind.unit),
+        left_floor=_at_a_look(left_floor, means, kind.unit),
         diverges=bool((lower - min(1.0, floor.upper) > DIVERGENCE_MARGIN).any()),
     )
 
 
-def _calibrated(series: list[Floats]) -> tuple[int, int]:
+def told_after(kind: Kind, depends: Depends, pairs: int, seed: int) -> int | None:
+    """After how many pairs the first interval is told; None: not within so many."""
+    _, means, size = _drawn(kind, depends, pairs, seed)
+    ends = range(FEWEST_UNITS, len(means) + 1)
+    return next((size * end for end in ends if why_no_interval(means[:end], kind.unit) is None), None)
+
+
+def _drawn(kind: Kind, depends: Depends, pairs: int, seed: int) -> tuple[Spread, Floats, int]:
+    """The floor, window means of a candidate that answers alike, and how many pairs a window holds."""
+    rng = np.random.default_rng(seed)
+    latency = noisy(Scene("", rho=depends.rho), 1, 5 * ASKED, rng)[0]
+    control, candidate = (_latent(depends, 5 * ASKED + pairs, rng) for _ in range(2))
+    taken, size = _calibrated(latency, DIVERGENCE.of(control))
+    rows = [(at, "", float(score)) for at, score in enumerate(kind.of(control)[:taken])]
+    return floor_of(rows, ALPHA / 2), _window_means(kind.of(candidate)[taken:], size), size
+
+
+def falsely_the_same(mean: float, depends: Depends, pairs: int, seed: int) -> bool:
+    """Whether SAME is said at any look of answers of which this share differs from the first letter on, where
+    the control's own never do."""
+    rng = np.random.default_rng(seed)
+    latency = noisy(Scene("", rho=depends.rho), 1, 5 * ASKED, rng)[0]
+    taken, size = _calibrated(latency, np.zeros(5 * ASKED))
+    floor = floor_of([(at, "", 0.0) for at in range(taken)], ALPHA / 2)
+    means = _window_means(_below(mean)(_latent(depends, pairs, rng)), size)
+    _, upper = _bounds(means, "share", size, ALPHA / 2)
+    return bool((upper - max(0.0, floor.lower) < DIVERGENCE_MARGIN).any())
+
+
+def pairs_until_the_same(pairs: int) -> int | None:
+    """After how many pairs SAME is said of answers that never differ; None: not within so many."""
+    size = ceil(pairs_per_window(1.0))
+    _, upper = _bounds(np.zeros(pairs // size), "share", size, ALPHA / 2)
+    at = np.flatnonzero(upper < DIVERGENCE_MARGIN)
+    return None if len(at) == 0 else (int(at[0]) + FEWEST_UNITS) * size
+
+
+def _bounds(means: Floats, unit: Unit, size: int, alpha: float) -> tuple[Floats, Floats]:
+    """Both ends from the fifteenth window on, as `analysis.score_intervals` has them."""
+    lower, upper = asymptotic_bounds(means, alpha, prior=prior_of(unit, size), groups=OF_SCORES)
+    return lower[FEWEST_UNITS - 1 :], upper[FEWEST_UNITS - 1 :]
+
+
+def _at_a_look(found: NDArray[np.bool_], means: Floats, unit: Unit) -> bool:
+    """Whether it is so after any window after which an interval is told."""
+    ends = (np.flatnonzero(found) + FEWEST_UNITS).tolist()
+    return any(why_no_interval(means[:end], unit) is None for end in ends)
+
+
+def _window_means(scores: Floats, size: int) -> Floats:
+    return np.asarray(scores[: len(scores) // size * size].reshape(-1, size).mean(axis=1))
+
+
+def _calibrated(latency: Floats, divergence: Floats) -> tuple[int, int]:
     """How many pairs the calibration takes, and a window holds, as in `analysis.calibration`."""
-
-    def longest(time: Callable[[NDArray[np.float64]], float], pairs: int) -> float:
-        return max(time(one[:pairs]) for one in series)
-
     taken = ASKED
-    while taken < pairs_to_see(longest(autocorrelation_time, taken), ASKED):
+    while taken < pairs_to_see(
+        max(autocorrelation_time(latency[:taken]), tau_of_scores(divergence[:taken])), ASKED
+    ):
         taken = next_look(taken, ASKED)
-    return taken, ceil(pairs_per_window(longest(longest_autocorrelation_time, taken)))
+    return taken, ceil(pairs_per_window(longest_autocorrelation_time(latency[:taken])))
 
 
 def _latent(depends: Depends, pairs: int, rng: np.random.Generator) -> Floats:

@@ -18,6 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from analysis.verdict import DIVERGENCE_MARGIN
 from gateway.commands.terminal import plain_line, ranking_table
 from gateway.demo import cast as demo_cast
 from gateway.demo.children import ChildError, Children
@@ -59,16 +60,38 @@ def run(
 
 
 def concluded(ranking: Mapping[str, Any]) -> bool:
-    """Whether every candidate has a word on its TPOT and one on its outputs, from enough windows."""
+    """Whether every candidate has a word on its TPOT, and one on its outputs where they part from the
+    control's, from enough windows.  That they do not part takes more pairs to be said than a demo has."""
     candidates = ranking.get("candidates") or []
-    labels = [label for one in candidates for label in _labels(one)]
-    undecided = any(label in (None, "UNDECIDED") for label in labels)
-    return bool(labels) and not undecided and (ranking.get("windows") or 0) >= MIN_WINDOWS
+    is_told = bool(candidates) and all(_is_told(one) for one in candidates)
+    return is_told and (ranking.get("windows") or 0) >= MIN_WINDOWS
 
 
-def _labels(candidate: Mapping[str, Any]) -> tuple[Any, Any]:
+def _is_told(candidate: Mapping[str, Any]) -> bool:
     tpot = (candidate.get("verdicts") or {}).get("tpot") or {}
-    return tpot.get("label"), (candidate.get("outputs") or {}).get("label")
+    outputs = candidate.get("outputs") or {}
+    if tpot.get("label") in (None, "UNDECIDED"):
+        return False
+    return outputs.get("label") in ("SAME", "DIVERGES") or _seem_the_same(outputs)
+
+
+def _seem_the_same(outputs: Mapping[str, Any]) -> bool:
+    """Whether answers part no more than the control's own do, as far as was seen; no claim."""
+    excess = (outputs.get("first_divergence") or {}).get("excess")
+    return excess is not None and excess["value"] < DIVERGENCE_MARGIN
+
+
+def _undecided(ranking: Mapping[str, Any]) -> list[str]:
+    alike = [one["name"] for one in ranking["candidates"] if _is_only_alike(one.get("outputs") or {})]
+    if not alike:
+        return []
+    return [
+        f"{' and '.join(alike)}: answers that seem to be the control's; to call them SAME takes thousands."
+    ]
+
+
+def _is_only_alike(outputs: Mapping[str, Any]) -> bool:
+    return outputs.get("label") == "UNDECIDED" and _seem_the_same(outputs)
 
 
 def traffic(seed: int) -> Iterator[tuple[float, prompts.Conversation]]:
@@ -178,6 +201,7 @@ class _Play:
         _write(self._html_path, await stage.report())
         lines = [
             *([] if concluded(ranking) else ["Time is up before every question is decided."]),
+            *_undecided(ranking),
             f"Production answered {outcomes[Outcome.OK]:,} of {sum(outcomes.values()):,} requests well.",
             "How they were built, which the ranking never saw:",
             *(f"  {sentence}" for sentence in demo_cast.reveal(self._members)),

@@ -200,7 +200,8 @@ def outputs_of(floor: float, divergence: Callable[[Random], float], pairs: int =
 
 
 def test_outputs_are_judged_beyond_the_controls_own_floor() -> None:
-    assert outputs_of(0.0, lambda rng: 0.0) == "SAME"
+    assert outputs_of(0.0, lambda rng: 0.0, pairs=6_500) == "SAME"
+    assert outputs_of(0.0, lambda rng: 0.0) == "UNDECIDED"
     assert outputs_of(0.0, lambda rng: float(rng.random() < 0.3)) == "DIVERGES"
     assert outputs_of(0.3, lambda rng: float(rng.random() < 0.3)) == "UNDECIDED"
     assert outputs_of(0.2, lambda rng: 1.0) == "DIVERGES"

@@ -1,6 +1,7 @@
 """When did somebody see text?  Hidden reasoning is in the TTFT, and not in what is visible."""
 
 import json
+from collections.abc import Callable
 from math import inf, isnan
 from typing import Any
 
@@ -8,6 +9,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from analysis.calibration import Calibrating, Calibration
 from analysis.columns import Columns
 from analysis.export import columns
 from analysis.measure import AnswerMeasure, PairRecord, measure
@@ -149,3 +151,39 @@ def test_a_failed_answer_that_had_said_something_visible_takes_the_worst_rank_al
     both = Columns.of([record])
     sides = both.side("control"), both.side("quick")
     assert contrasts(*sides, "visible")[0] == (inf if arm == "quick" else -inf)
+
+
+def calibrated(thinks_forever: Callable[[int, int], bool]) -> Calibration:
+    """Of a control that answers twice, each time visible after 100 to 199 ms, or never: by pair and twin."""
+    found = Calibrating(SPEC)
+    for n, record in enumerate(records(0)):
+        answers = tuple(
+            replace(
+                answer, ttft_ms=50.0, visible_ms=None if thinks_forever(n, answer.twin) else 100.0 + n % 100
+            )
+            for answer in record.answers
+        )
+        found.add(replace(record, answers=answers))
+    return found.finish()
+
+
+def test_what_is_slow_to_be_visible_is_of_all_answers_and_those_that_never_come_to_text_took_forever() -> (
+    None
+):
+    none = calibrated(lambda n, twin: False).slow_ms["visible"]
+    some = calibrated(lambda n, twin: n % 33 == 0).slow_ms["visible"]
+    assert none == pytest.approx(194.0, abs=1.0)
+    assert some == pytest.approx(197.0, abs=1.0)
+
+
+def test_where_more_than_one_in_twenty_never_comes_to_text_nothing_says_what_is_slow() -> None:
+    found = calibrated(lambda n, twin: n % 10 == 0)
+    assert "visible" not in found.slow_ms and "ttft" in found.slow_ms
+
+
+def test_a_control_of_which_one_twin_never_comes_to_text_differs_from_itself_in_what_is_visible_alone() -> (
+    None
+):
+    found = calibrated(lambda n, twin: twin == 1 and n % 2 == 0).aa
+    assert found["visible"].lower > 0.0
+    assert found["ttft"].lower <= 0.0 <= found["ttft"].upper

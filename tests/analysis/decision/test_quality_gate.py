@@ -87,7 +87,9 @@ def test_a_measure_that_is_surely_worse_fails_the_gate_and_is_named_even_where_o
 
 def test_what_is_better_passes_and_so_does_what_only_differs() -> None:
     better = {name: -worst for name, worst in WORST.items() if name != "language"}
-    found, quick = judged(0.1, 0.1, {**better, "language": 1.0, "exact_match": 0.0, "final_number": 0.0})
+    found, quick = judged(
+        0.1, 0.1, {**better, "language": 1.0, "exact_match": 0.0, "final_number": 0.0}, accepted=True
+    )
     assert gate(found, "quality")["state"] == "passed" and quick["flags"] == []
     assert (found["answer"], found["winner"]["name"]) == ("WINNER", "quick")
 

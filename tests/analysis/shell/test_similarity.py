@@ -119,12 +119,12 @@ def test_a_candidate_is_held_against_how_alike_the_controls_own_answers_are() ->
         add(n, control=score(0.9))
     assert one.shown("same")["embedding_similarity"]["floor"] == pytest.approx(0.9, abs=0.01)
     one.begin(Windows(10, 10), 0)
-    for n in range(100, 500):
+    for n in range(100, 1_500):
         add(n, same=score(0.9), other=score(0.7))
     same, other = (one.shown(name)["embedding_similarity"] for name in ("same", "other"))
     assert same["excess"]["lower"] < 0.0 < same["excess"]["upper"]
     assert other["excess"]["upper"] < 0.0 and other["excess"]["value"] == pytest.approx(-0.2, abs=0.02)
-    assert one.show() == {"model": "letters", "why": None, "pairs": 500, "dropped": {"busy": 499}}
+    assert one.show() == {"model": "letters", "why": None, "pairs": 1_500, "dropped": {"busy": 1_499}}
 
 
 def test_where_nobody_is_asked_nothing_is_told_of_it() -> None:

@@ -82,7 +82,19 @@ def test_it_has_concluded_when_every_candidate_has_both_words_from_enough_window
     assert not demo.concluded(ranking(demo.MIN_WINDOWS - 1, *words))
     assert not demo.concluded(ranking(99, *words[:2], ("UNDECIDED", "SAME")))
     assert not demo.concluded(ranking(99, *words[:2], ("EQUIVALENT", None)))
+    assert not demo.concluded(ranking(99, *words[:2], ("EQUIVALENT", "UNDECIDED")))
     assert not demo.concluded({})
+
+
+def test_it_does_not_wait_for_answers_that_seem_alike_to_be_called_so_but_for_others_to_be_called_other() -> (
+    None
+):
+    found = ranking(99, ("FASTER", "UNDECIDED"), ("EQUIVALENT", "DIVERGES"))
+    outputs = found["candidates"][0]["outputs"]
+    outputs["first_divergence"] = {"excess": {"value": 0.01}}
+    assert demo.concluded(found)
+    outputs["first_divergence"] = {"excess": {"value": 0.03}}
+    assert not demo.concluded(found)
 
 
 async def start_engine(logs: Path, *flags: str) -> None:

@@ -59,7 +59,7 @@ function outputs(ranking) {
   const more = told.filter(([key, output]) => !OUTPUTS.includes(key) && typeof output?.value === "number").map(([key]) => key);
   const shown = [...OUTPUTS.filter((key) => told.some(([name]) => name === key)), ...[...new Set(more)].sort()];  // always, and where there was something to measure
   const floor = ranking.control?.floor ?? {};
-  const cell = (output) => h("td", { class: "r" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : "\u00a0"));
+  const cell = (output) => h("td", { class: "r", title: output?.why ?? "" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : "\u00a0"));
   return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
     h("caption", {}, "Output agreement with control", h("span", {}, "the floor is how well control agrees with itself; a candidate cannot be asked for more")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col" }, "Outputs"), shown.map((key) => h("th", { scope: "col", class: "r" }, words(key))))),
