@@ -14,9 +14,11 @@ pytestmark = [pytest.mark.engines, pytest.mark.timeout(1200)]
 
 def found(out: Path, candidate: str) -> dict[str, Any]:
     """What the report says of the candidate after some minutes of traffic."""
-    compare(parsed(["--engines", str(installed("vllm")), "--out", str(out), "--requests", "420"]), candidate)
-    [told] = json.loads((out / f"{candidate}.report.json").read_text())["candidates"]
-    assert told["n"] > 100, told
+    few = ("--requests", "360", "--per-s", "1.2")  # so slow that two cores keep up with all three engines
+    compare(parsed(["--engines", str(installed("vllm")), "--out", str(out), *few]), candidate)
+    report = json.loads((out / f"{candidate}.report.json").read_text())
+    [told] = report["candidates"]
+    assert told["n"] > 100, report["books"]
     whole: dict[str, Any] = told
     return whole
 
