@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, cast
+from math import inf
+from typing import Any, Final, cast
 
 import msgpack
 import msgspec
@@ -18,9 +19,12 @@ from wire.http1 import Headers
 
 _FIRST_CONNECT_S = 0.02
 _RECONNECT_S = 0.25
-# A copy goes at once, for arms are to have it when production has it.  For production's answer nobody waits:
-# it goes with the next copy, or after this long: each write is a system call, and wakes the shadow process.
-_LINGER_S = 0.02
+# Each write is a system call and wakes the shadow process, which costs production more than all else of a
+# copy: what comes within a moment goes together.  Arms are to have a copy when production has its request, to
+# a few milliseconds, the same for all arms; for production's answer nobody waits.
+_COPY_LINGER_S: Final = 0.004
+_ANSWER_LINGER_S: Final = 0.02
+_AT_ONCE_BYTES: Final = 128 << 10  # that much goes at the end of this turn of the loop
 _TAKEN_BYTES = 1 << 20  # what the shadow process has to say is small
 _Taken = dict[str, tuple[int, dict[str, int]]]
 
@@ -95,12 +99,11 @@ class LaneLink(asyncio.Protocol):
         self._by_fleet: dict[str | None, list[Experiment]] = {}
         self.experiments: list[Experiment] = []
         self._specs: dict[str, SamplingSpec] = {}
-        # Written together when the loop has handled what it woke for: a system call wakes the shadow process.
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
-        self._goes_now = False  # they are written at the end of this turn of the loop
-        self._goes_later: asyncio.TimerHandle | None = None
+        self._goes: asyncio.Handle | None = None  # when they are written
+        self._goes_in_s = inf  # as it was said then
         self._paused: AbstractSet[str] = frozenset()
         self._rates: dict[str, float] = {}
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
@@ -352,19 +355,28 @@ class LaneLink(asyncio.Protocol):
         self._waiting_bytes += len(frame)
         if copy:
             self._waiting_copies.append(experiment)
-            if not self._goes_now:
-                self._goes_now = True
-                self._loop.call_soon(self._flush)
-        elif self._goes_later is None and not self._goes_now:
-            self._goes_later = self._loop.call_later(_LINGER_S, self._flush)
+        if self._waiting_bytes >= _AT_ONCE_BYTES:
+            self._go_in(0.0)
+        else:
+            self._go_in(_COPY_LINGER_S if copy else _ANSWER_LINGER_S)
         return True
+
+    def _go_in(self, seconds: float) -> None:
+        """Write what waits after so long, if it is not written before."""
+        if seconds >= self._goes_in_s:
+            return
+        if self._goes is not None:
+            self._goes.cancel()
+        self._goes_in_s = seconds
+        self._goes = (
+            self._loop.call_later(seconds, self._flush) if seconds else self._loop.call_soon(self._flush)
+        )
 
     def _flush(self) -> None:
         """Write what waits."""
-        later, self._goes_later = self._goes_later, None
-        if later is not None:
-            later.cancel()
-        self._goes_now = False
+        if self._goes is not None:
+            self._goes.cancel()
+        self._goes, self._goes_in_s = None, inf
         if self._transport is None:
             return  # kept for whoever comes
         frames = self._waiting

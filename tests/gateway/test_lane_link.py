@@ -1,4 +1,4 @@
-"""A worker's end of the lane: what is offered in one turn of the loop goes out together, or is counted."""
+"""A worker's end of the lane: what is offered within a moment goes out together, or is counted."""
 
 import asyncio
 from pathlib import Path
@@ -52,6 +52,34 @@ def test_what_is_offered_in_one_turn_arrives_whole_and_in_order(tmp_path: Path) 
                 await heard.wait()
             assert [frame[1]["id"] for frame in frames] == [f"r{n}" for n in range(60)]  # type: ignore[index]
             assert not link.dropped
+            link._transport.close()  # type: ignore[union-attr]
+            await asyncio.sleep(0.05)
+
+    uvloop.run(go())
+
+
+def test_copies_of_a_moment_are_written_together(tmp_path: Path) -> None:
+    async def go() -> None:
+        path, heard, reads = tmp_path / "lane.sock", asyncio.Event(), list[int]()
+
+        async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            unpacker = msgpack.Unpacker()
+            while data := await reader.read(1 << 16):
+                unpacker.feed(data)
+                reads.append(len(list(unpacker)))
+                if sum(reads) == 50:
+                    heard.set()
+            writer.close()
+
+        async with await asyncio.start_unix_server(shadow, str(path)):
+            link = link_to(path, asyncio.get_running_loop())
+            await connected(link, path)
+            for number in range(50):
+                offer(link, number)
+                await asyncio.sleep(0)  # a turn of the loop for each: the shadow process may read after each
+            async with asyncio.timeout(20):
+                await heard.wait()
+            assert len(reads) < 50 / 2
             link._transport.close()  # type: ignore[union-attr]
             await asyncio.sleep(0.05)
 

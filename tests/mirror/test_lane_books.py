@@ -169,7 +169,7 @@ def test_copies_in_a_lane_that_breaks_are_lost_counted_and_told_to_the_next(tmp_
                 await until(lambda: lane.taken == 1)
                 stage.stop.set()
                 await until(lambda: link._transport is None)
-            assert stage.books["admitted"] == 12 == lane.sampled
-            assert stage.books["dropped"] == {"lane_lost": 10, "lane_down": 1}
+            assert stage.books["admitted"] == 13 == lane.sampled
+            assert stage.books["dropped"] == {"lane_lost": 10, "lane_down": 1, "joined_late": 1}
 
     play(run)
