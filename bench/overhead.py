@@ -161,9 +161,11 @@ def _beside_peers(given: argparse.Namespace) -> tuple[Found, list[str], list[str
 def _copying(given: argparse.Namespace) -> tuple[Found, list[str]]:
     """What a gateway's worker costs with and without copying, and a line about what was copied.
 
-    The shadow process may share the load's core: a load that never sleeps would leave it too little.
+    The shadow process may share the load's core: a load that never sleeps would leave it too little.  So the
+    cores do not halt instead: at these rates to wake them costs more than a request.
     """
     with staged() as stage:
+        stage.keep_from_halting()
         ports = stage.engines(4, GAP_MS)
         wanted = _wanted(given, [Shadowlane().proxy(), Shadowlane("mirrored", arms=ports[2:]).proxy()])
         if len(wanted) < 2:
