@@ -10,7 +10,7 @@ import numpy as np
 from analysis.decision.conditions import Condition, ConditionError
 from analysis.decision.evidence import Evidence
 from analysis.report_lines import change
-from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect
+from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect, quantile_level
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.verdict import Interval
 
@@ -105,15 +105,16 @@ def _tail(condition: Condition, name: str, evidence: Evidence, alpha: float) -> 
     assert condition.tail is not None and condition.share is not None
     pairs = evidence.paired(name, condition.tail)
     absolute = condition.scale == "ms"
-    # Of an arm that always takes 1 ms the effect is the log of the candidate's own percentile.
-    ours = np.ones_like(pairs.candidate) if absolute else pairs.control
-    effect = quantile_effect(ours, pairs.candidate, pairs.windows, condition.share, alpha)
+    if absolute:
+        effect = quantile_level(pairs.candidate, pairs.windows, condition.share, alpha)
+    else:
+        effect = quantile_effect(pairs.control, pairs.candidate, pairs.windows, condition.share, alpha)
     if effect is None:
         windows = len(np.unique(pairs.windows))
         fewest = fewest_pairs(condition.share)
         return (
-            f"{len(ours)} pairs in {windows} windows, {fewest} in {FEWEST_UNITS} needed, with fewer failures"
-            " than reach the percentile"
+            f"{len(pairs.control)} pairs in {windows} windows, {fewest} in {FEWEST_UNITS} needed, with fewer"
+            " failures than reach the percentile"
         )
     if absolute:
         value, lower, upper = (exp(v) for v in (effect.effect, effect.lower, effect.upper))

@@ -1,12 +1,13 @@
 """Laws of the block bootstrap: what it holds at one look, and what it refuses to say."""
 
 from math import log
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect
+from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect, quantile_level
 
 Pairs = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
 
@@ -46,6 +47,17 @@ def test_a_p99_below_a_thousand_pairs_is_refused() -> None:
     assert quantile_effect(*pairs(1000, rng), 0.99, 0.05) is not None
 
 
+@pytest.mark.parametrize(
+    ("share", "n"), [(0.995, 2_000), (0.999, 10_000), (0.9999, 100_000), (0.001, 10_000)]
+)
+def test_further_out_ten_values_beyond_the_percentile_are_needed_too(share: float, n: int) -> None:
+    assert fewest_pairs(share) == n
+    control, candidate, blocks = pairs(n, np.random.default_rng(4), per_block=n // 20)
+    assert quantile_effect(control[1:], candidate[1:], blocks[1:], share, 0.05, resamples=40) is None
+    assert quantile_level(candidate[1:], blocks[1:], share, 0.05, resamples=40) is None
+    assert quantile_effect(control, candidate, blocks, share, 0.05, resamples=40) is not None
+
+
 def test_fewer_than_fifteen_blocks_are_refused_however_many_pairs_they_hold() -> None:
     rng = np.random.default_rng(5)
     assert quantile_effect(*pairs(1400, rng, per_block=100), 0.5, 0.05) is None
@@ -66,6 +78,27 @@ def test_the_interval_holds_a_change_of_a_percentile_at_one_look(share: float, n
         found = quantile_effect(*pairs(n, rng, 1.3), share, 0.05, resamples=200)
         held += found is not None and found.lower <= log(1.3) <= found.upper
     assert held / runs >= 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
+
+
+@pytest.mark.parametrize(("share", "n", "runs"), [(0.95, 200, 400), (0.99, 1000, 400), (0.999, 10_000, 100)])
+def test_the_interval_of_a_percentile_itself_holds_it_at_one_look_with_ten_values_beyond(
+    share: float, n: int, runs: int
+) -> None:
+    rng, held = np.random.default_rng(8), 0
+    truth = 4.0 + 0.9 * NormalDist().inv_cdf(share)
+    for _ in range(runs):
+        values = np.exp(rng.normal(4.0, 0.9, n))
+        found = quantile_level(values, np.arange(n) // (n // 50), share, 0.05)
+        held += found is not None and found.lower <= truth <= found.upper
+    assert held / runs >= 0.94
+
+
+def test_where_failures_come_next_to_the_interval_of_a_percentile_nothing_is_said() -> None:
+    values = np.random.default_rng(9).lognormal(4.0, 0.9, 1000)
+    blocks = np.arange(1000) // 20
+    assert quantile_level(values, blocks, 0.5, 0.05) is not None
+    values[:480] = np.inf
+    assert quantile_level(values, blocks, 0.5, 0.05) is None
 
 
 def test_it_says_that_it_is_not_valid_under_peeking() -> None:
