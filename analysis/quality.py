@@ -18,19 +18,26 @@ class Quality:
 
     Whether a request is answered right depends on the request, and on no other one: each is a unit, and
     McNemar's e-process on the requests that only one of the two got right holds at every look.
+    `is_awaited`: marks are to come, because such requests are asked.
     """
 
-    def __init__(self, candidate: str) -> None:
+    def __init__(self, candidate: str, *, is_awaited: bool = False) -> None:
         self._candidate = candidate
+        self._is_awaited = is_awaited
+        self._unmarked: set[str] = set()
         self._seen: set[str] = set()
         self._sets: dict[str, list[int]] = {}  # both, only control, only candidate, neither
 
     def add(self, id: str, passed: Mapping[str, bool | None]) -> None:
-        """Takes the marks of one golden request; the first time counts."""
+        """Takes the marks of one golden request; the first time counts that both have one."""
         ours, theirs = passed.get("control"), passed.get(self._candidate)
-        if ours is None or theirs is None or id in self._seen:
+        if id in self._seen:
+            return
+        if ours is None or theirs is None:
+            self._unmarked.add(id)
             return
         self._seen.add(id)
+        self._unmarked.discard(id)
         counts = self._sets.setdefault(id.partition("/")[0], [0, 0, 0, 0])
         counts[_PLACES[ours, theirs]] += 1
 
@@ -38,6 +45,7 @@ class Quality:
         """JSON-able: the paired table, in all and by set, the e-value and what follows from it at `alpha`.
 
         `not_worse`: it is shown, at any look, that it gets at most `margin` fewer of all requests right.
+        `unmarked`: so many more were asked, and of an arm's answer there was no word.
         """
         total = [sum(column) for column in zip(*self._sets.values(), strict=True)] or [0, 0, 0, 0]
         log_e = mcnemar_log_evidence(total[2], total[1])
@@ -46,7 +54,9 @@ class Quality:
         if log_e >= log(1.0 / alpha):
             label = "WORSE" if total[1] > total[2] else "BETTER"
         return {
+            "awaited": self._is_awaited or bool(self._seen or self._unmarked),
             **_table(total),
+            "unmarked": len(self._unmarked),
             "e_value": min(evidence(log_e), 1e300),
             "label": label,
             "margin": GOLDEN_MARGIN,

@@ -86,7 +86,7 @@ class Trial:
         self._hardware = Hardware()
         self._harness = Harness()
         self._floor_diffs = DiffFigures("control", twin=1)
-        self._quality = {name: Quality(name) for name in spec.candidates}
+        self._quality = {name: Quality(name, is_awaited=spec.golden) for name in spec.candidates}
         self._similarity = Similarity(spec.similarity, spec.candidates, spec.alpha)
         self._begin_figures()
 

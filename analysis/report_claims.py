@@ -22,7 +22,8 @@ def claim_lines(ranking: Json) -> list[str]:
         for name, what, theirs, ours, excess, label in _rates(ranking)
     ]
     lines.extend(
-        f"{name}, golden requests: {ours} of {count} right, control {theirs} ({label})"
+        f"{name}, golden requests: "
+        + (f"{ours} of {count} right, control {theirs} ({label})" if count != "0" else label)
         for name, count, theirs, ours, label in _golden(ranking)
     )
     for name, latency, pairs, cells in _percentiles(ranking):
@@ -90,10 +91,15 @@ def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:
 def _golden(ranking: Json) -> Iterator[tuple[str, str, str, str, str]]:
     for candidate in ranking["candidates"]:
         said: Json = candidate.get("quality") or {}
-        if said.get("requests"):
+        if not said.get("awaited"):
+            continue
+        requests, shares, label = said["requests"], ("–", "–"), "none is marked yet"
+        if requests:
             shares = (f"{said['control_passed']:.0%}", f"{said['candidate_passed']:.0%}")
-            label = "nobody got one right" if said["neither"] == said["requests"] else said["label"].lower()
-            yield candidate["name"], str(said["requests"]), *shares, label
+            label = "nobody got one right" if said["neither"] == requests else said["label"].lower()
+        if said["unmarked"]:
+            label += f"; of {said['unmarked']}{' more' if requests else ''} there is no word"
+        yield candidate["name"], str(requests), *shares, label
 
 
 def _percentiles(ranking: Json) -> Iterator[tuple[str, str, int, list[str]]]:

@@ -19,7 +19,8 @@ class ExperimentSpec:
     `engines` are the arms' addresses and models, the control's first: other ones are another experiment, also
     after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
     the calibration compares the control with (empty: there is none), and another `similarity`, the model of
-    embeddings by which answers are compared (empty: none). The SLOs are upper bounds in ms.
+    embeddings by which answers are compared (empty: none). `golden`: whether requests of known answers are
+    asked, so that nothing wins before they say something. The SLOs are upper bounds in ms.
     """
 
     name: str
@@ -40,6 +41,7 @@ class ExperimentSpec:
     traffic: str = ""
     twin: str = ""
     similarity: str = ""
+    golden: bool = False
 
 
 @dataclass(frozen=True, slots=True)

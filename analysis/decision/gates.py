@@ -67,7 +67,7 @@ def gates(candidate: Json, objectives: Sequence[str], bars: Bars, early: str | N
         _quality(candidate["outputs"]),
     ]
     golden: Json = candidate.get("quality") or {}
-    if golden.get("requests"):
+    if golden.get("awaited"):
         found.append(_golden(golden))
     if "slo" in rates:
         found.append(_at_most("slo", rates["slo"], bars.slo))
@@ -88,10 +88,14 @@ def _golden(quality: Json) -> Gate:
     """Golden requests: passes what is shown to be no worse by more than the margin; until then it is open.
 
     Where no arm gets one right they are too hard for these engines, or answers too short: nothing was tried.
+    Where none is marked yet, or no check can tell, nothing was shown.
     """
+    unmarked = f"; of {quality['unmarked']} more there is no word" if quality["unmarked"] else ""
+    if not quality["requests"]:
+        return Gate("golden", "open", f"no golden request is marked yet{unmarked.replace(' more', '')}")
     detail = (
         f"of {quality['requests']} golden requests it got {quality['candidate_passed']:.0%} right,"
-        f" the control {quality['control_passed']:.0%}"
+        f" the control {quality['control_passed']:.0%}{unmarked}"
     )
     if quality["label"] == "WORSE":
         return Gate("golden", "failed", f"{detail} (e-value {quality['e_value']:.3g})")

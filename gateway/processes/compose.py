@@ -366,6 +366,7 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         tokenizer="" if experiment.tokenizer is None else str(experiment.tokenizer.absolute()),
         engines=tuple(map(_identity, (experiment.control, *experiment.candidates))),
         similarity="" if experiment.similarity is None else experiment.similarity.model,
+        golden=experiment.golden is not None,
         twin="" if experiment.control.twin is None else _identity(experiment.control.twin),
         traffic=_traffic(experiment),
     )

@@ -82,7 +82,8 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
     for ours, theirs in zip(ranking["candidates"], real["candidates"], strict=True):
         ours |= {key: theirs[key] for key in ("rates", "percentiles")}
     ranking["candidates"][0]["quality"] = {
-        "requests": 40, "control_passed": 0.9, "candidate_passed": 0.85, "neither": 4, "label": "UNDECIDED"
+        "requests": 40, "control_passed": 0.9, "candidate_passed": 0.85, "neither": 4, "label": "UNDECIDED",
+        "awaited": True, "unmarked": 3,
     }  # fmt: skip
     ranking["checks"][2]["mend"] = "give both arms the same room"
 
@@ -100,7 +101,12 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
         assert slow[3] == "100.0 %" and slow[5] == "more"
         quick = await cells("percentiles", "fp8-kv", "TPOT")
         assert quick[2].strip() == "1\u202f000" and all("−2" in cell and "…" in cell for cell in quick[3:])
-        assert (await cells("golden", "fp8-kv"))[1:] == ["40", "90.0 %", "85.0 %", "undecided"]
+        assert (await cells("golden", "fp8-kv"))[1:] == [
+            "40",
+            "90.0 %",
+            "85.0 %",
+            "undecided; of 3 more there is no word",
+        ]
         note = await tab.ask("document.querySelector('[data-panel=together]').innerText")
         assert (
             "slow is beaten by quick, since window" in note

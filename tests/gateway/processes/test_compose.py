@@ -124,6 +124,15 @@ def test_who_is_asked_of_answers_meaning_is_told_to_the_analysis_and_its_key_to_
     assert changes(plain, asked).anew == ("fp8", "any")  # one is compared otherwise, one is gone
 
 
+def test_the_analysis_is_told_that_golden_requests_are_asked_whichever_they_are() -> None:
+    trial = SETTINGS["experiments"][0]
+    some, fewer = (
+        told({**SETTINGS, "experiments": [{**trial, "golden": golden}]}) for golden in ({}, {"requests": 3})
+    )
+    assert [one.analysis.experiments[0].golden for one in (told(), some, fewer)] == [False, True, True]
+    assert changes(some, fewer).anew == ()
+
+
 def test_the_analysis_is_told_where_to_listen_and_what_to_compare() -> None:
     analysis = told().analysis
     assert (analysis.admin_host, analysis.admin_port, analysis.state_dir) == ("127.0.0.1", 8090, "/tmp/state")

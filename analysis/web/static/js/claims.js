@@ -44,12 +44,17 @@ export function percentilesPanel(ranking) {
     ["Candidate", "Latency", "Pairs", ...PERCENTILES], ranking.candidates.flatMap((c) => told([c], LATENCIES).map(([key, name]) => row(c, key, name))).filter(Boolean));
 }
 
+function goldenSaid({ requests, neither, label, unmarked }) {
+  const said = !requests ? "none is marked yet" : neither === requests ? "nobody got one right" : String(label).toLowerCase();
+  return unmarked ? `${said}; of ${unmarked}${requests ? " more" : ""} there is no word` : said;
+}
+
 export function goldenPanel(ranking) {
   return table("golden", "Golden requests", "right answers of requests whose answers are known",
     ["Candidate", "Requests", "Control right", "Candidate right", "So"],
-    ranking.candidates.filter((c) => c.quality?.requests).map(({ name, quality }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, count(quality.requests)),
+    ranking.candidates.filter((c) => c.quality?.awaited).map(({ name, quality }) => h("tr", {}, h("th", { scope: "row" }, name), h("td", {}, count(quality.requests)),
       h("td", { class: "r" }, percent(quality.control_passed)), h("td", { class: "r" }, percent(quality.candidate_passed)),
-      h("td", { class: "r" }, quality.neither === quality.requests ? "nobody got one right" : String(quality.label).toLowerCase()))));
+      h("td", { class: "r" }, goldenSaid(quality)))));
 }
 
 /** Who is beaten, and who differs from the control when all are looked at together; null where nobody is. */
