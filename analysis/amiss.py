@@ -17,6 +17,7 @@ _WORSE: Final[Mapping[str, int]] = {
     "schema_valid": -1,
     "tools_valid": -1,
 }
+_ASKED_FOR: Final = frozenset(("json_valid", "schema_valid", "tools_valid"))  # only where a request does
 
 
 def amiss(outputs: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -25,15 +26,32 @@ def amiss(outputs: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     By the whole interval of what is beyond the control's own floor, of 15 windows at least.  A difference
     that the calibration never had to measure has the floor that exchanging two equal engines gives: 0.
     """
-    found = {}
-    for name, worse in _WORSE.items():
-        said = outputs.get(name)
-        if said is None or said["units"] < FEWEST_UNITS:
-            continue
-        ends = said["excess"] or (said if said["unit"] == "difference" else None)
-        if ends is None:
-            continue
-        least, most = sorted((worse * ends["lower"], worse * ends["upper"]))
-        if least > AMISS_MARGIN:
-            found[name] = (least, min(1.0, most))
+    every = {name: _worse_by(name, outputs) for name in _WORSE}
+    return {name: ends for name, ends in every.items() if ends is not None and ends[0] > AMISS_MARGIN}
+
+
+def not_shown(outputs: Mapping[str, Any]) -> dict[str, float | None]:
+    """The measures by which more than one answer in a hundred may be worse; the most that may (None: any).
+
+    Of what no request asks for (JSON, a schema, tools) there is nothing to show.  Empty: by all that was
+    measured its answers are surely no worse.
+    """
+    found: dict[str, float | None] = {}
+    for name in _WORSE:
+        ends = _worse_by(name, outputs)
+        is_asked = name not in _ASKED_FOR or (outputs.get(name) or {}).get("value") is not None
+        if is_asked and (ends is None or ends[1] > AMISS_MARGIN):
+            found[name] = None if ends is None else ends[1]
     return found
+
+
+def _worse_by(name: str, outputs: Mapping[str, Any]) -> tuple[float, float] | None:
+    """How many more answers are worse by this measure, from and to; None where that is not known."""
+    said = outputs.get(name)
+    if said is None or said["units"] < FEWEST_UNITS:
+        return None
+    ends = said["excess"] or (said if said["unit"] == "difference" else None)
+    if ends is None or ends["lower"] is None or ends["upper"] is None:
+        return None
+    least, most = sorted((_WORSE[name] * ends["lower"], _WORSE[name] * ends["upper"]))
+    return least, min(1.0, most)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from analysis.amiss import AMISS_MARGIN, amiss
+from analysis.amiss import AMISS_MARGIN, amiss, not_shown
 from analysis.modes import undecided
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -14,15 +14,19 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """One gate of one candidate; "open": nothing can be said yet."""
+    """One gate of one candidate; "open": nothing can be said yet.
+
+    `accepted`: it passes because the user takes that on, not because it was shown.
+    """
 
     name: str
     state: State
     detail: str
+    accepted: bool = False
 
     def show(self) -> dict[str, Any]:
         """JSON-able."""
-        return {"name": self.name, "state": self.state, "detail": self.detail}
+        return {"name": self.name, "state": self.state, "detail": self.detail, "accepted": self.accepted}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Bars:
     """How much worse than the control a candidate may be: shares of answers.
 
     `outputs` False: that it answers otherwise is accepted, by whoever has looked at the answers; that they
-    are worse is not.
+    are worse is not, and that nothing shows them to be no worse is said.
     """
 
     errors: float = 0.01
@@ -60,28 +64,44 @@ def gates(candidate: Json, objectives: Sequence[str], bars: Bars, early: str | N
     `objectives` are the latencies it is judged by; `early`: what the experiment lacks (`too_early`).
     """
     rates: Json = candidate.get("rates") or {}
+    quality: Json = candidate.get("quality") or {}
+    golden = _golden(quality) if quality.get("awaited") else None
     found = [
         _fair(candidate, objectives, early),
         _at_most("errors", rates.get("errors"), bars.errors),
         _outputs(candidate["outputs"], bars),
-        _quality(candidate["outputs"]),
+        _quality(candidate["outputs"], bars, golden),
     ]
-    golden: Json = candidate.get("quality") or {}
-    if golden.get("awaited"):
-        found.append(_golden(golden))
+    if golden is not None:
+        found.append(golden)
     if "slo" in rates:
         found.append(_at_most("slo", rates["slo"], bars.slo))
     return found
 
 
-def _quality(outputs: Json) -> Gate:
-    """Fails where a measure that knows good from bad is surely worse; what is not shown so passes."""
-    worse = amiss(outputs)
-    if not worse:
-        detail = f"no measure of its answers is surely worse than the control's by {AMISS_MARGIN:.0%}"
-        return Gate("quality", "passed", detail)
-    told = "; ".join(f"{name}: {low:.1%} … {high:.1%}" for name, (low, high) in worse.items())
-    return Gate("quality", "failed", f"of its answers more are amiss than of the control's ({told})")
+def _quality(outputs: Json, bars: Bars, golden: Gate | None) -> Gate:
+    """Fails where a measure that knows good from bad is surely worse.
+
+    Passes where answers are shown to be no worse: they are the control's own, golden requests say so, or
+    every such measure does.  Else it is open, or passes as what the user accepts.
+    """
+    if worse := amiss(outputs):
+        told = "; ".join(f"{name}: {low:.1%} … {high:.1%}" for name, (low, high) in worse.items())
+        return Gate("quality", "failed", f"of its answers more are amiss than of the control's ({told})")
+    if outputs.get("label") == "SAME":
+        return Gate("quality", "passed", "its answers are as the control's own")
+    if golden is not None and golden.state == "passed":
+        return Gate("quality", "passed", "golden requests show its answers to be no worse")
+    unknown = not_shown(outputs)
+    if not unknown:
+        return Gate(
+            "quality", "passed", f"by every measure of its answers surely not {AMISS_MARGIN:.0%} worse"
+        )
+    told = ", ".join(f"{name} {'?' if most is None else f'{most:.1%}'}" for name, most in unknown.items())
+    detail = f"not shown: of its answers more than {AMISS_MARGIN:.0%} may be worse (at most: {told})"
+    if bars.outputs:
+        return Gate("quality", "open", detail)
+    return Gate("quality", "passed", f"{detail}; accepted", accepted=True)
 
 
 def _golden(quality: Json) -> Gate:
@@ -136,10 +156,12 @@ def _outputs(outputs: Json, bars: Bars) -> Gate:
     if label == "DIVERGES":
         detail = "it answers otherwise than the control does, beyond what the control differs from itself"
         if not bars.outputs:
-            return Gate("outputs", "passed", f"{detail}; accepted")
+            return Gate("outputs", "passed", f"{detail}; accepted", accepted=True)
         return Gate("outputs", "failed", f"{detail}; if you have judged its answers: --accept-outputs")
     if not bars.outputs:
-        return Gate("outputs", "passed", "not decided yet; accepted")
+        return Gate(
+            "outputs", "passed", "whether they are the control's is not decided; accepted", accepted=True
+        )
     unseen = outputs.get("unseen")
     if unseen is not None:
         return Gate("outputs", "open", f"{unseen}: --accept-outputs")

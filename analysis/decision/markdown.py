@@ -5,7 +5,7 @@ from typing import Any
 
 from analysis.cost.rows import compared, heads, notes, rows, slo_words, summary
 from analysis.decision.measures import estimate, word
-from analysis.decision.text import in_order, interval_of, is_winner, state_of
+from analysis.decision.text import in_order, interval_of, is_winner, standing, state_of
 from analysis.report_lines import change
 from analysis.why.rows import HEADS, tested
 from analysis.why.rows import lines as why_lines
@@ -23,10 +23,10 @@ def render_markdown(found: Json) -> str:
     heads = ["Candidate", "Gates", *(f"{word(name)} vs control" for name in measures), "Score"]
     parts += _table(heads, [_row(found, candidate, measures) for candidate in in_order(found)])
     closed = [
-        f"- {_cell(name)}, {gate['name']} **{gate['state']}**: {_cell(gate['detail'])}"
+        f"- {_cell(name)}, {gate['name']} **{standing(gate)}**: {_cell(gate['detail'])}"
         for name, own in found["gates"].items()
         for gate in own
-        if gate["state"] != "passed"
+        if standing(gate) != "passed"
     ]
     beaten = [
         f"- {_cell(name)}, beaten by {_cell(', '.join(found['front']['beaten_by'][name]))}: **out** before"

@@ -8,14 +8,22 @@ from analysis.cost.page import cost_html
 from analysis.decision.measures import estimate, word
 from analysis.decision.plot import plots
 from analysis.decision.radar import radar
-from analysis.decision.text import in_order, interval_of, is_winner
+from analysis.decision.text import in_order, interval_of, is_winner, standing
 from analysis.report_lines import change
 from analysis.report_page import document
 from analysis.report_table import table
 from analysis.why.page import why_html
 
 Json = Mapping[str, Any]
-_BADGES = {"passed": "ok", "failed": "no", "open": "none", "met": "no", "not met": "ok", "unknown": "none"}
+_BADGES = {
+    "passed": "ok",
+    "accepted": "none",
+    "failed": "no",
+    "open": "none",
+    "met": "no",
+    "not met": "ok",
+    "unknown": "none",
+}
 
 
 def render_html(found: Json) -> str:
@@ -100,7 +108,7 @@ def _fresh(found: Json) -> str:
 
 def _gates(found: Json) -> str:
     rows = [
-        [escape(name), escape(gate["name"]), _badge(gate["state"]), escape(gate["detail"])]
+        [escape(name), escape(gate["name"]), _badge(standing(gate)), escape(gate["detail"])]
         for name, own in found["gates"].items()
         for gate in own
     ]

@@ -10,23 +10,25 @@ from analysis.stats.sequence import FEWEST_UNITS
 from analysis.why.rows import text as why_text
 
 Json = Mapping[str, Any]
-SIGNS = {"passed": "pass", "failed": "FAIL", "open": "open"}
+SIGNS = {"passed": "pass", "accepted": "accepted", "failed": "FAIL", "open": "open"}
+_NOT_SHOWN = " Quality not shown: nothing tells that its answers are no worse; that was accepted."
 
 
 def headline(found: Json) -> str:
     """The decision in a sentence or two."""
     answer, winner = found["answer"], found["winner"]
+    unseen = _NOT_SHOWN if answer == "WINNER" and _accepted(found, winner["name"], "quality") else ""
     margin = found["ranking"]["margin"]
     if answer == "WINNER":
         if not winner["enough"]:
             missing = FEWEST_UNITS - winner["fresh_windows"]
             return (
                 f"{winner['name']} wins. By how much is not said yet: the windows that chose it flatter it,"
-                f" and {missing} more are needed that did not."
+                f" and {missing} more are needed that did not.{unseen}"
             )
         as_good = f" As good, perhaps: {', '.join(winner['as_good'])}." if winner["as_good"] else ""
         said = ", ".join(_estimate(name, value) for name, value in winner["fresh"].items())
-        return f"{winner['name']} wins: {said}, on windows that had no part in choosing it.{as_good}"
+        return f"{winner['name']} wins: {said}, on windows that had no part in choosing it.{as_good}{unseen}"
     if answer == "NO DIFFERENCE":
         return (
             f"No difference worth having: no candidate that passes is better than the control by more than"
@@ -40,6 +42,11 @@ def headline(found: Json) -> str:
         gates_open = [g["name"] for g in found["gates"][winner["name"]] if g["state"] == "open"]
         return f"Undecided: {winner['name']} leads, and a gate is open: {', '.join(gates_open)}."
     return f"Undecided: none is shown to be better, or no better, than the control by {margin:.0%}."
+
+
+def _accepted(found: Json, name: str, gate: str) -> bool:
+    """Whether a candidate's gate passes only because the user accepts what was not shown."""
+    return any(one["accepted"] for one in found["gates"][name] if one["name"] == gate)
 
 
 def _estimate(name: str, said: Json) -> str:
@@ -105,8 +112,13 @@ def is_winner(found: Json, name: str) -> bool:
 
 def state_of(found: Json, name: str) -> str:
     """All gates of a candidate in one word."""
-    states = {gate["state"] for gate in found["gates"][name]}
-    return next(SIGNS[state] for state in ("failed", "open", "passed") if state in states)
+    states = {standing(gate) for gate in found["gates"][name]}
+    return next(SIGNS[state] for state in ("failed", "open", "accepted", "passed") if state in states)
+
+
+def standing(gate: Json) -> str:
+    """The state of a gate; "accepted" where it passes on the user's word alone."""
+    return "accepted" if gate["accepted"] else str(gate["state"])
 
 
 def interval_of(said: Json) -> str:
@@ -119,8 +131,8 @@ def interval_of(said: Json) -> str:
 def _gates(found: Json) -> Iterator[str]:
     for name, own in found["gates"].items():
         for gate in own:
-            if gate["state"] != "passed":
-                yield f"{SIGNS[gate['state']]} {name}, {gate['name']}: {gate['detail']}"
+            if standing(gate) != "passed":
+                yield f"{SIGNS[standing(gate)]} {name}, {gate['name']}: {gate['detail']}"
 
 
 def _front(found: Json) -> Iterator[str]:

@@ -134,7 +134,7 @@ def test_without_prices_or_slo_the_figures_are_withheld_and_it_is_said_how_to_ge
 def test_a_weight_of_cost_decides_as_the_other_weights_do(
     log: Path, prices: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    by_cost = (log, "--prices", prices, "--slo", "ttft=350,tpot=35", "--weight", "cost=1")
+    by_cost = (log, "--prices", prices, "--slo", "ttft=350,tpot=35", "--weight", "cost=1", "--accept-outputs")
     found = json.loads(said(capsys, *by_cost, "--json")[1])
     # The slow arm costs half, and is slower by less than the SLO leaves room for.
     assert (found["answer"], found["winner"]["name"]) == ("WINNER", "slow")
@@ -153,7 +153,7 @@ def test_a_weight_of_cost_decides_as_the_other_weights_do(
 
 
 def test_energy_may_be_weighed_without_prices(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = json.loads(said(capsys, log, "--weight", "energy=1", "--json")[1])
+    found = json.loads(said(capsys, log, "--weight", "energy=1", "--accept-outputs", "--json")[1])
     assert found["answer"] == "WINNER" and found["winner"]["name"] == EVIL
     assert found["winner"]["fresh"]["energy"]["ratio"] == pytest.approx(0.9, abs=0.01)
 

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from analysis.amiss import amiss
+from analysis.amiss import amiss, not_shown
 from analysis.decision.decide import Wishes, decide
 from analysis.decision.evidence import Evidence
-from analysis.decision.gates import Bars
+from analysis.decision.gates import Bars, gates
+from analysis.decision.markdown import render_markdown
+from analysis.decision.page import render_html
 from analysis.decision.text import render_text
+from analysis.quality import Quality
 from analysis.ranking import Trial
+from analysis.report import to_json
 from analysis.spec import ExperimentSpec
 from analysis.verdict import Interval, Spread, outputs_label, outputs_unseen
 from tests.analysis.fleet import pair_record
@@ -92,6 +96,48 @@ def test_what_is_better_passes_and_so_does_what_only_differs() -> None:
     )
     assert gate(found, "quality")["state"] == "passed" and quick["flags"] == []
     assert (found["answer"], found["winner"]["name"]) == ("WINNER", "quick")
+
+
+def test_an_acceptance_passes_but_never_silently_what_was_not_shown_is_said_in_every_form() -> None:
+    found, _ = judged(0.99, 0.99, {"refusal": 0.0}, accepted=True)
+    quality = gate(found, "quality")
+    assert (quality["state"], quality["accepted"], found["answer"]) == ("passed", True, "WINNER")
+    assert "not shown" in quality["detail"] and "loop ?" in quality["detail"]
+    assert "Quality not shown" in found["headline"] and b"Quality not shown" in to_json(found)
+    assert "accepted quick, quality: not shown" in render_text(found)
+    assert "- quick, quality **accepted**: not shown" in render_markdown(found)
+    page = render_html(found)
+    assert "Quality not shown" in page and ">accepted</span>" in page
+    refused, _ = judged(0.99, 0.99, {"refusal": 0.0})
+    assert gate(refused, "quality")["state"] == "open"
+
+
+def test_where_every_measure_is_surely_no_worse_or_golden_requests_say_so_quality_is_shown() -> None:
+    _, quick = judged(0.99, 0.99, {"refusal": 0.0})
+    fine = {name: shown(-0.01, 0.01) for name in ("refusal", "loop", "garbage", "language")}
+    for outputs, is_accepted in ((fine, False), ({**fine, "loop": shown(-0.01, 0.02)}, True)):
+        own = {one.name: one for one in gates({**quick, "outputs": outputs}, ["tpot"], Bars(outputs=False))}
+        assert own["quality"].accepted is is_accepted and own["quality"].state == "passed"
+    marks = Quality("quick")
+    for number in range(130):
+        marks.add(f"set/{number}", {"control": True, "quick": True})
+    said = {**quick, "outputs": {}, "quality": marks.show(0.05)}
+    own = {one.name: one for one in gates(said, ["tpot"], Bars(outputs=False))}
+    assert own["golden"].state == "passed" and not own["quality"].accepted
+    before = {one.name: one for one in gates({**said, "quality": {}}, ["tpot"], Bars(outputs=False))}
+    assert before["quality"].accepted
+
+
+def test_one_point_worse_may_not_be_and_what_nobody_asked_for_need_not_be_shown() -> None:
+    fine = dict.fromkeys(("refusal", "loop", "garbage"), shown(-0.01, 0.01))
+    fine["language"] = shown(-0.01, 0.01)
+    assert not_shown(fine) == {}
+    assert not_shown({**fine, "refusal": shown(-0.01, 0.011)}) == {"refusal": 0.011}
+    assert not_shown({**fine, "language": shown(-0.02, 0.01)}) == {"language": 0.02}
+    assert not_shown({**fine, "loop": shown(0.0, 0.0, units=14)}) == {"loop": None}
+    assert not_shown({**fine, "json_valid": shown(-0.1, 0.0)}) == {"json_valid": 0.1}
+    assert not_shown({**fine, "json_valid": shown(0.0, 0.0) | {"value": None, "units": 0}}) == {}
+    assert set(not_shown({})) == {"refusal", "loop", "garbage", "language"}
 
 
 def shown(lower: float, upper: float, units: int = 15, unit: str = "difference") -> dict[str, Any]:
