@@ -12,6 +12,7 @@ _WORDS: Final = {
     "network": "the network",
     "idle": "nothing: it is idle",
     "kv_capacity": "room in the KV cache",
+    "stalled": "its scheduler: a queue beside an idle GPU",
     "scheduling": "the batch's limit",
     "cpu": "its host's processor",
     "memory_bandwidth": "memory bandwidth",

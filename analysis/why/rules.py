@@ -11,7 +11,16 @@ from typing import Final, Literal
 from analysis.why.signals import Signals
 
 Cause = Literal[
-    "client", "network", "idle", "kv_capacity", "scheduling", "cpu", "memory_bandwidth", "compute", "unknown"
+    "client",
+    "network",
+    "idle",
+    "kv_capacity",
+    "stalled",
+    "scheduling",
+    "cpu",
+    "memory_bandwidth",
+    "compute",
+    "unknown",
 ]
 Strength = Literal["measured", "inferred"]
 
@@ -63,11 +72,17 @@ RULES: Final = (
     Rule("kv_capacity", "measured", ("queued", "kv_usage"),
          lambda s: s.queued >= 1.0 and s.kv_usage >= LIMIT,
          "requests wait, and the KV cache is over 85 % full"),
-    Rule("idle", "measured", ("working",), lambda s: s.working < 0.5,
-         "at over half the looks the engine ran no request"),
+    Rule("stalled", "measured", ("queued", "kv_usage", "working"),
+         lambda s: s.queued >= 1.0 and s.kv_usage < LIMIT and s.working < 0.5,
+         "requests wait though the KV cache has room, and at over half the looks the engine ran none"),
+    Rule("idle", "measured", ("working", "queued"), lambda s: s.working < 0.5 and s.queued < 1.0,
+         "at over half the looks the engine ran no request, and none waited"),
     Rule("scheduling", "inferred", ("queued", "kv_usage", "pinned"),
          lambda s: s.queued >= 1.0 and s.kv_usage < LIMIT and s.pinned >= 0.8,
          "requests wait though the KV cache has room, and as many run all the time: a limit of the batch"),
+    Rule("stalled", "inferred", ("queued", "kv_usage", "gpu_busy"),
+         lambda s: s.queued >= 1.0 and s.kv_usage < LIMIT and s.gpu_busy < BUSY,
+         "requests wait though the KV cache has room, and in over 30 % of the time the GPU runs no kernel"),
     Rule("cpu", "measured", ("working", "gpu_busy"), lambda s: s.working >= 0.9 and s.gpu_busy < BUSY,
          "requests run all the time, and in over 30 % of it the GPU runs no kernel: it waits for the host"),
     Rule("memory_bandwidth", "measured", ("memory_busy", "tensor_busy"),

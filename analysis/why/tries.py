@@ -25,6 +25,9 @@ _ROOM = "what is left of the GPU's memory holds keys and values"
 _ROOM_EFFECT = "more requests at a time; too high, and the engine runs out of memory"
 _SEQS = "requests wait for a place in the batch while the KV cache has room"
 _SEQS_EFFECT = "less waiting (TTFT); each step gets longer (TPOT)"
+_STARVED = "requests wait while nothing runs: its scheduler, a grammar or a transfer of KV keeps them"
+_ADAPTERS = "a request whose adapter has no place waits until another adapter's have ended"
+_ADMITTED = "less waiting (TTFT), if that is what keeps them; the engine's log may tell what does"
 _FP8 = "weights of 8 bits are read in half the time, and multiplied at twice the rate where the GPU can"
 _FP8_EFFECT = "TPOT falls, by half at most; answers may differ: see the outputs"
 _SPEC = "several tokens for one reading of the weights"
@@ -56,6 +59,17 @@ TRIES: Final[Mapping[Cause, Mapping[str, tuple[Try, ...]]]] = {
         "llamacpp": (Try("--parallel, higher", _SEQS, _SEQS_EFFECT),),
         "trtllm": (Try("max_batch_size, higher", _SEQS, _SEQS_EFFECT),),
         "": (Try("a larger batch", _SEQS, _SEQS_EFFECT),),
+    },
+    "stalled": {
+        "vllm": (
+            Try("more processor cores for the engine", _STARVED, _ADMITTED),
+            Try("--max-loras, higher, where requests name adapters", _ADAPTERS, _ADMITTED),
+        ),
+        "sglang": (
+            Try("more processor cores for the engine", _STARVED, _ADMITTED),
+            Try("--max-loras-per-batch, higher, where requests name adapters", _ADAPTERS, _ADMITTED),
+        ),
+        "": (Try("more processor cores for the engine", _STARVED, _ADMITTED),),
     },
     "cpu": {
         "vllm": (

@@ -18,7 +18,8 @@ class Scene:
     """An engine, its traffic, and what lies between it and the shadow.
 
     `host_ms`: between two steps the emulated GPU waits so long for its host.  `way_s`: a request, and each
-    answer, are so long on the way.  `late`: the share of looks for which the shadow is late.
+    answer, are so long on the way.  `late`: the share of looks for which the shadow is late.  `stalled`: the
+    share of each 10 s in which the scheduler admits nobody; what runs goes on.
     """
 
     params: EngineParams
@@ -28,6 +29,7 @@ class Scene:
     host_ms: float = 0.0
     way_s: float = 0.0
     late: float = 0.0
+    stalled: float = 0.0
 
 
 def _params(num_blocks: int, max_num_seqs: int = 256, max_model_len: int = 8192) -> EngineParams:
@@ -60,6 +62,13 @@ def _limited(rng: Random) -> Scene:
     return replace(chats, params=_params(num_blocks=16384, max_num_seqs=seqs))
 
 
+def _stalled(rng: Random) -> Scene:
+    """Requests that would be done in a second, were they let in."""
+    return Scene(
+        _params(num_blocks=16384), rng.uniform(1.0, 4.0), (40, 200), (10, 60), stalled=rng.uniform(0.4, 0.95)
+    )
+
+
 # From strong faults to such as hardly show.
 SCENES: Final[Mapping[Cause, Callable[[Random], Scene]]] = {
     "compute": lambda rng: Scene(_params(num_blocks=65536), rng.uniform(4.0, 7.0), _PROMPTS, (5, 30)),
@@ -69,5 +78,6 @@ SCENES: Final[Mapping[Cause, Callable[[Random], Scene]]] = {
     "cpu": lambda rng: replace(_chats(rng), rate=rng.uniform(1.5, 3.0), host_ms=rng.uniform(4.0, 25.0)),
     "network": lambda rng: replace(_chats(rng), way_s=rng.uniform(0.5, 6.0)),
     "client": lambda rng: replace(_chats(rng), late=rng.uniform(0.05, 0.8)),
+    "stalled": _stalled,
     "idle": lambda rng: Scene(_params(num_blocks=16384), rng.uniform(0.05, 0.6), (40, 200), (10, 60)),
 }

@@ -17,6 +17,7 @@ from emulator.scheduler import Scheduler, Sequence
 
 S: Final = 1_000_000_000
 ARM: Final = "candidate"
+_STALLS_NS: Final = 10 * S
 
 
 class Run:
@@ -29,6 +30,7 @@ class Run:
         self._scheduler: Scheduler[Sequence] = Scheduler(params, self._cache, Pace(params, Random(seed + 1)))
         self._pace = params
         self._coming: deque[tuple[int, Sequence]] = deque()  # on the way to the engine
+        self._kept_out: list[Sequence] = []  # at the engine, and not let in
         self._asked_ns: dict[int, int] = {}  # of requests in flight, when they were sent
         self._going: deque[tuple[int, int]] = deque()  # answers on the way back: when they come, who
         self._done_ns = 0
@@ -60,7 +62,11 @@ class Run:
             self._number += 1
             self._next_ns += int(self._rng.expovariate(scene.rate) * S) + 1
         while self._coming and self._coming[0][0] <= now_ns:
-            self._scheduler.add(self._coming.popleft()[1])
+            self._kept_out.append(self._coming.popleft()[1])
+        if now_ns % _STALLS_NS >= scene.stalled * _STALLS_NS:
+            for sequence in self._kept_out:
+                self._scheduler.add(sequence)
+            self._kept_out.clear()
         while self._going and self._going[0][0] <= now_ns:
             came_ns, sent_ns = self._going.popleft()
             self._done_ns += came_ns - sent_ns
@@ -89,7 +95,7 @@ class Run:
         flying += sum(min(at_ns, came_ns) - sent_ns for came_ns, sent_ns in self._going)
         said = {
             "running": float(scheduler.running),
-            "queued": float(scheduler.waiting),
+            "queued": float(scheduler.waiting + len(self._kept_out)),
             "kv_usage": 1.0 - self._cache.free_blocks / self._cache.num_blocks,
             "preemptions": float(scheduler.preemptions),
             "steps": float(self._steps),

@@ -36,4 +36,4 @@ def test_a_host_that_is_too_slow_cannot_be_told_without_readings_of_the_gpu_and_
 ) -> None:
     blind = [one for one in found if one.telemetry == "engine's metrics only" and one.injected == "cpu"]
     assert blind and all(one.strength != "measured" for one in blind)
-    assert len(SCENES) == 8
+    assert len(SCENES) == 9

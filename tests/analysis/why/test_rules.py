@@ -35,6 +35,7 @@ CALM = Signals(
         ("kv_capacity", {"preemptions": 3.0, "kv_usage": 0.97}),
         ("kv_capacity", {"queued": 5.0, "kv_usage": 0.97, "inflight": 36.0}),
         ("idle", {"working": 0.2, "running": 0.3, "inflight": 0.4}),
+        ("stalled", {"queued": 5.5, "running": 0.1, "working": 0.1, "gpu_busy": 0.05, "inflight": 6.0}),
         ("scheduling", {"queued": 5.0, "pinned": 1.0, "inflight": 36.0}),
         ("cpu", {"gpu_busy": 0.4}),
         ("memory_bandwidth", {"memory_busy": 0.8}),
@@ -45,6 +46,20 @@ def test_each_cause_is_found_by_what_shows_it_and_is_measured(cause: Cause, seen
     found = diagnose(replace(CALM, **seen))
     expected = "inferred" if cause == "scheduling" else "measured"
     assert (found.cause, found.strength, found.open) == (cause, expected, ())
+
+
+def test_a_queue_beside_a_gpu_that_is_not_busy_is_no_idle_engine_and_asks_for_no_more_load() -> None:
+    queue = Signals(
+        seconds=30.0, queued=5.5, running=0.1, working=0.1, kv_usage=0.1, gpu_busy=0.05, inflight=6.0
+    )
+    assert diagnose(queue).cause == "stalled"
+    assert not any("sample.rate" in one.flag for one in tries(diagnose(queue).cause, "vllm"))
+    running = replace(CALM, queued=5.5, gpu_busy=0.3, inflight=36.0, pinned=0.1)
+    assert (diagnose(running).cause, diagnose(running).strength) == ("stalled", "inferred")
+    assert diagnose(replace(running, pinned=1.0)).cause == "scheduling"
+    assert diagnose(replace(running, queued=0.9, inflight=31.0)).cause == "cpu"
+    assert diagnose(replace(queue, queued=None)).cause == "unknown"
+    assert diagnose(replace(queue, queued=0.9, inflight=1.0)).cause == "idle"
 
 
 def test_where_nothing_stands_out_nothing_is_said() -> None:
@@ -72,7 +87,7 @@ def test_a_cause_that_could_not_be_tried_makes_what_is_found_after_it_an_inferen
     blind = replace(CALM, kv_usage=None, tensor_busy=0.7)
     found = diagnose(blind)
     assert (found.cause, found.strength) == ("compute", "inferred")
-    assert set(found.open) == {"kv_capacity", "scheduling"}
+    assert set(found.open) == {"kv_capacity", "stalled", "scheduling"}
 
 
 def test_a_cause_that_one_rule_could_try_is_ruled_out_though_another_could_not() -> None:
