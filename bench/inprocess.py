@@ -87,28 +87,45 @@ class Transport:
     def abort(self) -> None: ...
 
 
+class Due:
+    """What is put off, until then."""
+
+    def __init__(self, at_s: float, call: Callable[[], object]) -> None:
+        self.at_s = at_s
+        self.call: Callable[[], object] | None = call
+
+    def cancel(self) -> None:
+        self.call = None
+
+
 class Soon:
     """The lane's loop and its transport: what is put off is done when asked, what is written goes nowhere."""
 
     def __init__(self) -> None:
-        self._due: list[Callable[[], object]] = []
+        self._due: list[Due] = []
+        self._now_s = 0.0
         self.frames = 0  # that were written
 
-    def call_soon(self, call: Callable[[], object]) -> None:
-        self._due.append(call)
-
     def time(self) -> float:
-        return 0.0
+        return self._now_s
 
-    def call_later(self, _delay_s: float, call: Callable[[], object]) -> "Soon":
-        return self  # what waits goes with the next copy
+    def call_soon(self, call: Callable[[], object]) -> Due:
+        return self.call_at(self._now_s, call)
 
-    def cancel(self) -> None: ...
+    def call_at(self, at_s: float, call: Callable[[], object]) -> Due:
+        due = Due(at_s, call)
+        self._due.append(due)
+        return due
 
     def run(self) -> None:
-        due, self._due = self._due, []
-        for call in due:
-            call()
+        """A turn of the loop: two for each request, of which there are a thousand a second."""
+        self._now_s += 0.0005
+        waiting, self._due = self._due, []
+        for one in waiting:
+            if one.call is not None and one.at_s <= self._now_s:
+                one.call()
+            elif one.call is not None:
+                self._due.append(one)
 
     def writelines(self, pieces: list[bytes]) -> None:
         b"".join(pieces)  # as a transport does at least once

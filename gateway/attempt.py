@@ -299,7 +299,7 @@ class Attempt:
             content_type.decode("latin-1"),
             self.head_ns,
             at_ns,
-            ending.value,
+            ending,
         )
 
     def _count_tokens(self) -> None:

@@ -11,18 +11,19 @@ import msgpack
 import msgspec
 
 from gateway.spec import SamplingSpec
+from mirror.copyable import copyable, is_stateful, may_be_stateful
 from mirror.headers import copy_headers
 from mirror.lane import PAUSED, Lane, pack_copy, pack_load, pack_missed, pack_served
-from mirror.sample import Sampler, copyable, is_stateful
+from mirror.sample import Sampler
 from routing.types import Prompt
 from wire.http1 import Headers
 
 _FIRST_CONNECT_S = 0.02
 _RECONNECT_S = 0.25
 # Each write is a system call and wakes the shadow process, which costs production more than all else of a
-# copy: what comes within a moment goes together.  Arms are to have a copy when production has its request, to
-# a few milliseconds, the same for all arms; for production's answer nobody waits.
-_COPY_LINGER_S: Final = 0.004
+# copy.  So one that comes this soon after a write waits for the others of its moment; before that it goes at
+# once, for arms are to have a copy when production has its request.  For production's answer nobody waits.
+_MOMENT_S: Final = 0.004
 _ANSWER_LINGER_S: Final = 0.02
 _AT_ONCE_BYTES: Final = 128 << 10  # that much goes at the end of this turn of the loop
 _TAKEN_BYTES = 1 << 20  # what the shadow process has to say is small
@@ -43,31 +44,39 @@ class Experiment:
 class Asked:
     """What of a request's head goes with its copies: the same for all requests with that head.
 
-    `headers` are those that may travel; `is_copyable` is what the path and the headers say of it.
+    `headers` are those that may travel; `is_copyable` is what the path and the headers say of it, and
+    `may_be_stateful` whether the body may yet say otherwise.
     """
 
     path: str
     target: str
     headers: list[tuple[bytes, bytes]]
     is_copyable: bool
+    may_be_stateful: bool
 
 
 def asked(path: str, target: str, headers: Headers) -> Asked:
     """Read a head once for all its copies."""
-    return Asked(path, target, copy_headers(headers), copyable(path, headers))
+    return Asked(path, target, copy_headers(headers), copyable(path, headers), may_be_stateful(path))
 
 
-@dataclass(slots=True)
+def _leaves_nothing(asked: Asked, body: bytes) -> bool:
+    return asked.is_copyable and not (asked.may_be_stateful and is_stateful(asked.path, body))
+
+
 class Copy:
     """A request on its way to the lane: what production does with it is written down too."""
 
-    experiment: Experiment
-    id: str
-    received_ns: int
-    sent_ns: int
-    reads: list[tuple[int, bytes]]
-    bytes_held: int = 0
-    overflowed: bool = False
+    __slots__ = ("bytes_held", "experiment", "id", "overflowed", "reads", "received_ns", "sent_ns")
+
+    def __init__(self, experiment: Experiment, id: str, received_ns: int, sent_ns: int) -> None:
+        self.experiment = experiment
+        self.id = id
+        self.received_ns = received_ns
+        self.sent_ns = sent_ns
+        self.reads: list[tuple[int, bytes]] = []
+        self.bytes_held = 0
+        self.overflowed = False
 
 
 class LaneLink(asyncio.Protocol):
@@ -103,7 +112,8 @@ class LaneLink(asyncio.Protocol):
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
         self._goes: asyncio.Handle | None = None  # when they are written
-        self._goes_in_s = inf  # as it was said then
+        self._goes_at_s = inf  # by the loop's clock
+        self._wrote_s = -inf
         self._paused: AbstractSet[str] = frozenset()
         self._rates: dict[str, float] = {}
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
@@ -275,7 +285,7 @@ class LaneLink(asyncio.Protocol):
                 if late is None and (why := sampler.missed(prompt.root, prompt.turns)) is not None:
                     late = experiment, why
                 continue
-            if not asked.is_copyable or is_stateful(asked.path, body):
+            if not _leaves_nothing(asked, body):
                 return None
             if experiment.paused:
                 experiment.lane.drop(PAUSED)
@@ -299,8 +309,8 @@ class LaneLink(asyncio.Protocol):
             if not self._offer(experiment, frame):
                 sampler.shed(prompt.root)
                 return None
-            return Copy(experiment, request_id, received_ns, sent_ns, [])
-        if late is not None and asked.is_copyable and not is_stateful(asked.path, body):
+            return Copy(experiment, request_id, received_ns, sent_ns)
+        if late is not None and _leaves_nothing(asked, body):
             experiment, why = late
             experiment.lane.drop(PAUSED if experiment.paused else why)
         return None
@@ -355,31 +365,32 @@ class LaneLink(asyncio.Protocol):
         self._waiting_bytes += len(frame)
         if copy:
             self._waiting_copies.append(experiment)
+        now_s = self._loop.time()
         if self._waiting_bytes >= _AT_ONCE_BYTES:
-            self._go_in(0.0)
+            self._go_at(now_s, now_s)
         else:
-            self._go_in(_COPY_LINGER_S if copy else _ANSWER_LINGER_S)
+            self._go_at(self._wrote_s + _MOMENT_S if copy else now_s + _ANSWER_LINGER_S, now_s)
         return True
 
-    def _go_in(self, seconds: float) -> None:
-        """Write what waits after so long, if it is not written before."""
-        if seconds >= self._goes_in_s:
+    def _go_at(self, at_s: float, now_s: float) -> None:
+        """Write what waits then, if it is not written before; what is due goes at the end of this turn."""
+        if at_s >= self._goes_at_s:
             return
         if self._goes is not None:
             self._goes.cancel()
-        self._goes_in_s = seconds
-        self._goes = (
-            self._loop.call_later(seconds, self._flush) if seconds else self._loop.call_soon(self._flush)
-        )
+        self._goes_at_s = at_s
+        loop = self._loop
+        self._goes = loop.call_soon(self._flush) if at_s <= now_s else loop.call_at(at_s, self._flush)
 
     def _flush(self) -> None:
         """Write what waits."""
         if self._goes is not None:
             self._goes.cancel()
-        self._goes, self._goes_in_s = None, inf
+        self._goes, self._goes_at_s = None, inf
         if self._transport is None:
             return  # kept for whoever comes
         frames = self._waiting
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
         if frames:
+            self._wrote_s = self._loop.time()
             self._transport.writelines(frames)

@@ -10,6 +10,7 @@ from typing import Any
 from mirror import ids
 from mirror.admit import Admission, Phase
 from mirror.arms import TOO_LARGE, Arm, Prepared
+from mirror.copyable import copyable
 from mirror.frames import Copy, Load, Served, production_answer
 from mirror.golden import GOLDEN, Golden
 from mirror.heads import copy_head
@@ -19,7 +20,7 @@ from mirror.pace import Pace
 from mirror.pair import DUPLICATE, STOPPED, Joiner, no_answer
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
-from mirror.sample import copies_of, copyable
+from mirror.sample import copies_of
 from mirror.sequel import Sequel
 from mirror.sequels import Sequels
 from mirror.slots import BETWEEN_SLOTS, Block
@@ -33,8 +34,7 @@ UNSENDABLE = "unsendable"
 NOT_COPYABLE = "not_copyable"
 
 # Why a pair is kept and not judged.
-WARM_UP = "warm_up"
-DRAIN = "drain"
+WARM_UP, DRAIN = "warm_up", "drain"
 
 # How long after its own timeouts an arm's answer may still be missing before its copy is given up as lost.
 _GRACE_S = 5.0

@@ -14,9 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from mirror.arms import Arm
+from mirror.copyable import copyable, is_stateful
 from mirror.frames import Copy
 from mirror.headers import MARKER
-from mirror.sample import copyable, is_stateful
 from mirror.spec import MirrorExperiment
 from mirror.traffic import Due
 from wire.fetch import fetch

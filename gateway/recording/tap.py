@@ -3,7 +3,6 @@
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gateway.lane_link import Asked, Copy, LaneLink
 from gateway.recording.spec import NAME, SOCKET
@@ -35,11 +34,15 @@ def _listed(sampling: SamplingSpec | None) -> tuple[SamplingSpec, ...]:
     return () if sampling is None else (sampling,)
 
 
-@dataclass(slots=True)
 class _Both(Copy):
     """A request that goes to arms and is written down: one list of reads, two hand-overs."""
 
-    recorded: Copy | None = None
+    __slots__ = ("recorded",)
+
+    def __init__(self, copy: Copy, recorded: Copy) -> None:
+        super().__init__(copy.experiment, copy.id, copy.received_ns, copy.sent_ns)
+        self.reads = copy.reads
+        self.recorded = recorded
 
 
 class TappedLane(LaneLink):
@@ -95,7 +98,7 @@ class TappedLane(LaneLink):
         recorded = self._recording.copied(None, request_id, asked, body, prompt, received_ns, sent_ns)
         if copy is None or recorded is None:
             return copy or recorded
-        return _Both(copy.experiment, copy.id, received_ns, sent_ns, copy.reads, recorded=recorded)
+        return _Both(copy, recorded)
 
     def unread(self, fleet: str | None, request_id: bytes, path: str) -> None:
         """Count a request that goes by unread, wherever it would have gone."""
@@ -110,7 +113,7 @@ class TappedLane(LaneLink):
             self._recorded(copy, copy, status, content_type, head_ns, end_ns, ending)
             return
         super().served(copy, status, content_type, head_ns, end_ns, ending)
-        if isinstance(copy, _Both) and copy.recorded is not None:
+        if isinstance(copy, _Both):
             self._recorded(copy.recorded, copy, status, content_type, head_ns, end_ns, ending)
 
     def _recorded(

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.admit import JOINED_LATE, TURN_MISSING
+from mirror.copyable import copyable, is_stateful
 from mirror.headers import copy_headers, is_copy
-from mirror.sample import Sampler, copies_of, copyable, is_stateful
+from mirror.sample import Sampler, copies_of
 
 roots = st.integers(min_value=-(1 << 63), max_value=(1 << 64) - 1)
 turns = st.integers(min_value=0, max_value=5)
