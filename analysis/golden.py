@@ -17,7 +17,7 @@ def is_golden(frame: Mapping[str, Any]) -> bool:
 
 
 def checked(frame: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a ["golden", ...] record: the request's id, and for each arm whether it passed.
+    """The body of a ["golden", ...] record: the request's id, its pair's, and for each arm whether it passed.
 
     An arm that fails to answer has not passed; where a checker cannot tell, or the shadow gave the answer up,
     it is None. Takes as long as the check does. KeyError, TypeError or ValueError where the frame is none.
@@ -34,4 +34,4 @@ def checked(frame: Mapping[str, Any]) -> dict[str, Any]:
         else:
             choices = transcript.content.choices
             passed[answer["arm"]] = checker.passes(choices[0].text if choices else "")
-    return {"id": str(golden["id"]), "passed": passed}
+    return {"id": str(golden["id"]), "pair": str(frame["id"]), "passed": passed}

@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from analysis.measure import LATENCIES, Latency
 from analysis.metrics._choose import every_metric
+from analysis.similarity import NAME as SIMILARITY
 
 Kind = Literal["latency", "errors", "slo", "output"]
 Scale = Literal["change", "ms", "share", "points", "score"]
@@ -90,9 +91,9 @@ def _kind(text: str, measure: str) -> Kind:
         return "errors"
     if measure == "slo_met":
         return "slo"
-    if measure in every_metric():
+    if measure in every_metric() or measure == SIMILARITY:
         return "output"
-    known = ", ".join((*LATENCIES, "errors", "slo_met", *every_metric()))
+    known = ", ".join((*LATENCIES, "errors", "slo_met", *every_metric(), SIMILARITY))
     raise ConditionError(f"--fail-if {text!r}: there is no measure {measure!r}; there are {known}")
 
 

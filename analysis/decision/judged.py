@@ -10,6 +10,7 @@ import numpy as np
 from analysis.decision.conditions import Condition, ConditionError
 from analysis.decision.evidence import Evidence
 from analysis.report_lines import change
+from analysis.similarity import NAME as SIMILARITY
 from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect, quantile_level
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.verdict import Interval
@@ -51,11 +52,17 @@ class _Found:
 
 
 def judged(condition: Condition, ranking: Json, evidence: Evidence, alpha: float) -> list[Judged]:
-    """The condition for each candidate it is about; ConditionError where it names one that there is not."""
+    """The condition for each candidate it is about.
+
+    ConditionError where it names one that there is not, or a measure that this experiment does not take.
+    """
     names = [candidate["name"] for candidate in ranking["candidates"]]
     if condition.candidate is not None and condition.candidate not in names:
         there = ", ".join(names)
         text = f"--fail-if {condition.text!r}: no candidate {condition.candidate!r}; there are {there}"
+        raise ConditionError(text)
+    if condition.measure == SIMILARITY and ranking["similarity"] is None:
+        text = f"--fail-if {condition.text!r}: no embeddings are compared here; set experiments[].similarity"
         raise ConditionError(text)
     return [
         _judge(condition, candidate, evidence, alpha)

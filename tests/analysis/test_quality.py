@@ -27,7 +27,7 @@ EXACT = {"kind": "exact", "value": "Oslo"}
 def test_each_arms_answer_is_marked_and_its_text_is_not_in_the_marks() -> None:
     frame = golden({"control": ["Os", "lo"], "quick": ["Bergen"]}, EXACT)
     assert is_golden(frame) and not is_golden(pair_frame([]))
-    assert checked(frame) == {"id": "set/1", "passed": {"control": True, "quick": False}}
+    assert checked(frame) == {"id": "set/1", "pair": "p1", "passed": {"control": True, "quick": False}}
 
 
 def test_an_arm_that_fails_to_answer_has_not_passed_and_one_that_was_given_up_says_nothing() -> None:

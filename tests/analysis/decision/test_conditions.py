@@ -23,6 +23,7 @@ from analysis.decision.conditions import Condition, ConditionError, parse
         ("slo_met<99%", "slo", "slo_met", None, "<", "share", 0.99),
         ("slo_met<-1%", "slo", "slo_met", None, "<", "points", -0.01),
         ("exact_match<0.9", "output", "exact_match", None, "<", "score", 0.9),
+        ("embedding_similarity<0.8", "output", "embedding_similarity", None, "<", "score", 0.8),
     ],
 )
 def test_each_kind_of_condition_is_read_as_it_is_meant(

@@ -198,3 +198,19 @@ def test_every_form_says_the_same_and_none_lets_a_name_become_markup() -> None:
     assert len({line.count("|") - line.count("\\|") for line in rows}) == 1 and len(rows) == 2
     assert "<script" not in page and "<b>|q" not in page and "&lt;b&gt;|q*" in page
     assert "http://" not in page and "https://" not in page and page.count("<circle class='f") == 3
+
+
+def test_how_alike_answers_are_in_meaning_is_a_condition_where_that_is_measured_and_else_an_error() -> None:
+    spec = replace(SPEC, similarity="letters")
+    evidence = Evidence(spec, set())
+    trial = Trial(spec, watch=evidence.add)
+    at: dict[str, Any] = {"why": None, "dropped": {}, "block": None}
+    for record in PAIRS:
+        trial.add(record)
+        arms = ["control"] if record.phase == "calibration" else [*spec.candidates]
+        trial.similarity({"id": record.id, "at_ns": record.at_ns, "scores": dict.fromkeys(arms, 0.5), **at})
+    asked = parse("quick: embedding_similarity<0.8")
+    found = decide(trial, evidence, Wishes({}, Bars(), (asked,)))
+    assert [one["answer"] for one in found["conditions"]] == ["met"], found["conditions"]
+    with pytest.raises(ConditionError, match=r"set experiments\[\]\.similarity"):
+        decided(PAIRS, "embedding_similarity<0.8")

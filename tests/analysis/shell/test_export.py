@@ -3,10 +3,12 @@
 import csv
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet
 import pytest
+from msgspec.structs import replace as changed
 
 from analysis.export import ExportError, columns, export
 from analysis.store import NAME, Header, LogWriter
@@ -53,6 +55,44 @@ def test_every_form_says_the_same(log: Path, tmp_path: Path) -> None:
     assert [row["ttft_ms"] for row in rows] == [
         "" if r["ttft_ms"] is None else str(r["ttft_ms"]) for r in lines
     ]
+
+
+def test_what_is_told_of_pairs_later_is_in_their_rows_and_the_control_is_compared_with_itself(
+    tmp_path: Path,
+) -> None:
+    spec = replace(SPEC, similarity="letters", golden=True)
+    first, last = RECORDS[0], RECORDS[-1]
+    scored = changed(
+        first, phase="scored", id="s", outputs={"control": {"kl_k3": 0.1}, "quick": {"kl_k3": 0.2}}
+    )
+    chosen = altered(last, "quick", more_reasons=("stop", None, "length"))
+    path = tmp_path / NAME
+    writer = LogWriter(path, Header(1, spec))
+    writer.open()
+    for record in (first, scored, chosen):
+        writer.append("pair", record)
+    said: dict[str, object] = {"why": None, "dropped": {}}
+    writer.append("similarity", {"id": first.id, "scores": {"control": 0.75}, **said})
+    writer.append("similarity", {"id": last.id, "scores": {"quick": 0.5}, **said})
+    writer.append("similarity", {"scores": {}, "why": "it is silent", "dropped": {}})
+    marks = {"control": True, "quick": False, "same": None}
+    writer.append("golden", {"id": "set/1", "pair": last.id, "passed": marks})
+    writer.append("golden", {"id": "set/2", "passed": marks})  # as logs were before they named the pair
+    writer.close()
+    for ending in ("jsonl", "parquet"):
+        export(path, tmp_path / f"pairs.{ending}")
+    shown = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    assert pyarrow.parquet.read_table(tmp_path / "pairs.parquet").to_pylist() == shown
+
+    def column(name: str, id: str) -> dict[str, object]:
+        return {f"{r['arm']} {r['twin']}": r[name] for r in shown if r["id"] == id and r[name] is not None}
+
+    assert column("output_kl_k3", "s") == {"control 1": 0.1, "quick 0": 0.2}
+    assert column("output_embedding_similarity", first.id) == {"control 1": 0.75}
+    assert column("output_embedding_similarity", last.id) == {"quick 0": 0.5}
+    assert column("golden_passed", last.id) == {"control 0": True, "quick 0": False}
+    assert set(column("golden", last.id).values()) == {"set/1"} and column("golden", first.id) == {}
+    assert column("more_reasons", last.id) == {"quick 0": "stop,,length"}
 
 
 def test_what_cannot_be_written_is_told_with_what_would_do(
