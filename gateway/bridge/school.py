@@ -8,7 +8,7 @@ import asyncio
 import os
 from array import array
 from collections import Counter, OrderedDict, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,11 +82,16 @@ class School:
     def came(self, line: "_Line") -> None:
         """A worker is there: it is told what is known."""
         self._lines.add(line)
-        for name, fleet in self._fleets.items():
-            if fleet.probed is not None:
-                line.write(pack(_template(name, fleet.probed)))
+        self._tell_templates(line, self._fleets)
         for frame in self._kept:
             line.write(frame)
+
+    def _tell_templates(self, line: "_Line", names: Iterable[str]) -> None:
+        """Which templates these fleets have: a worker forgets it when it no longer learns of a fleet."""
+        for name in names:
+            found = self._fleets[name].probed
+            if found is not None:
+                line.write(pack(_template(name, found)))
 
     def open(self, line: "_Line") -> None:
         """Somebody is there: a worker, or the shadow process."""
@@ -102,7 +107,9 @@ class School:
         told = read(frame)
         if isinstance(told, Fleets):
             self._renew(told)
-            if line not in self._lines:
+            if line in self._lines:
+                self._tell_templates(line, [place.fleet for place in told.fleets])
+            else:
                 self.came(line)
         elif isinstance(told, Asked):
             fleet = self._fleets.get(told.fleet)

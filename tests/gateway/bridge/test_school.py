@@ -319,6 +319,20 @@ async def test_a_worker_that_comes_late_is_told_what_was_learned() -> None:
 
 
 @on_loop
+async def test_a_worker_that_learns_of_a_fleet_again_is_told_its_template_again() -> None:
+    running = await start(EngineParams())
+    async with schooling() as there:
+        worker = await there.worker(running.url)
+        await until(lambda: bool(worker.templates))
+        told = worker.link._fleets
+        worker.link.renew(Fleets(()))
+        worker.link.renew(told)
+        await until(lambda: len(worker.templates) == 2)
+        assert worker.templates[0] == worker.templates[1]
+    await running.close()
+
+
+@on_loop
 async def test_a_copys_ids_teach_without_asking_any_engine() -> None:
     running = await start(EngineParams())
     async with schooling() as there:
