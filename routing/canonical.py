@@ -25,7 +25,7 @@ JSON: Final = b"\xfb"
 FRONT: Final = b"\xfc"
 BLOCK: Final = b"\xfd"
 END: Final = b"\xfe"
-_TEXT_TYPES: Final = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
+TEXT_TYPES: Final = frozenset({b'"text"', b'"input_text"', b'"output_text"'})
 _WRITTEN_TYPES: Final = frozenset({b'"tool_use"', b'"thinking"'})
 _LONG_ROLE: Final = 100
 _NOTHING: Final = (b"null", b"[]")
@@ -88,7 +88,7 @@ def text_or_parts(raw: Raw, chain: Chain) -> bytes:
 
 def _part(part: bodies.Fields, chain: Chain) -> bytes:
     kind, text = bytes(part.get("type", b"")), part.get("text")
-    if text is not None and kind in _TEXT_TYPES:
+    if text is not None and kind in TEXT_TYPES:
         return TEXT + bodies.string.decode(text).encode()
     if kind == b'"tool_result"':
         content = part.pop("content", None)

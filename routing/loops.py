@@ -10,7 +10,8 @@ name still stands for one text as the template writes it.
 from collections.abc import Sequence
 from typing import Final
 
-from routing.bodies import Message
+from routing.bodies import Fields, Message, string
+from routing.canonical import TEXT_TYPES
 from routing.types import Prompt
 
 _OPEN: Final = 0x9E3779B97F4A7C15
@@ -41,8 +42,18 @@ def _thinks(said: Message) -> bool:
     if bytes(said.reasoning) not in _NONE or bytes(said.reasoning_content) not in _NONE:
         return True
     content = said.content
-    if content is None or isinstance(content, str):
-        return content is not None and ("<think" in content or "</think" in content)
-    return any(
-        b"think" in bytes(raw) or b"reasoning" in bytes(raw) for part in content for raw in part.values()
-    )
+    if isinstance(content, str):
+        return _has_mark(content)
+    return content is not None and any(_part_thinks(part) for part in content)
+
+
+def _part_thinks(part: Fields) -> bool:
+    """A text by what a message's own is looked at for: clients write it either way from turn to turn."""
+    text = part.get("text")
+    if text is not None and bytes(part.get("type", b"")) in TEXT_TYPES:
+        return _has_mark(string.decode(text))
+    return any(b"think" in bytes(raw) or b"reasoning" in bytes(raw) for raw in part.values())
+
+
+def _has_mark(text: str) -> bool:
+    return "<think" in text or "</think" in text

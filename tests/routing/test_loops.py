@@ -32,6 +32,7 @@ PLAIN: list[dict[str, Any]] = [
     {"content": None, "reasoning": None},
     {"content": "", "reasoning": "", "reasoning_content": ""},
     {"content": [{"type": "text", "text": "I look."}]},
+    {"content": [{"type": "text", "text": "I think so, by reasoning."}]},
 ]
 
 
@@ -75,6 +76,15 @@ def test_what_stands_before_the_first_thinking_keeps_its_links(plain: dict[str, 
     more = [*loop, *step(**THINKING[0])]
     assert prompt(more).open_at == len(prompt(loop).chain)
     assert shared(apart(more), list(prompt(more).chain)) == len(prompt(loop).chain)
+
+
+@pytest.mark.parametrize("text", ["I think so, by reasoning.", "<think>\nI look.\n</think>\n\nIt is."])
+def test_a_text_and_the_list_of_it_have_the_same_names(text: str) -> None:
+    """Clients move a mark for the cache from turn to turn, which takes a list."""
+    part = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+    whole, listed = ([USER, *step(content=content)] for content in (text, [part]))
+    assert apart(listed) == apart(whole)
+    assert prompt(listed).open_at == prompt(whole).open_at
 
 
 def test_a_prompt_is_named_anew_once() -> None:
