@@ -14,12 +14,13 @@ from analysis.metrics._prefix import compared_tokens
 from analysis.readers._choose import reader_of
 from analysis.scores import scores_of
 from analysis.strip import strip_of
-from analysis.timing import gaps_ms, timing
+from analysis.timing import timing_and_gaps_ms
 from analysis.tokenizer import Count, counted
 from analysis.transcript import Choice, Content, Transcript
 
 Latency = Literal["ttft", "visible", "itl", "tpot", "e2e"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "visible", "itl", "tpot", "e2e")
+Read = tuple[Mapping[str, Any], Transcript]  # one answer of a pair's frame, and what was read of it
 
 # Finish reasons are the engine's own strings, and those are kept only where they are known words.
 _REASONS = (
@@ -136,21 +137,24 @@ def measure(pair: Mapping[str, Any], count: Count | None = None) -> PairRecord:
     path, received_ns = pair["path"], pair["received_ns"]
     asked = read_asked(pair.get("asked") or {})
     read = [(answer, transcript_of(answer, path, received_ns, asked, count)) for answer in pair["answers"]]
-    compared = _compared(read, calibration=pair["phase"] == "calibration")
     shown = pair.get("production")
-    production = None
-    if shown is not None:
-        production = _measure(shown, transcript_of(shown, path, received_ns, count=count))
+    production = None if shown is None else (shown, transcript_of(shown, path, received_ns, count=count))
+    return measured(pair, read, production)
+
+
+def measured(pair: Mapping[str, Any], read: Sequence[Read], production: Read | None) -> PairRecord:
+    """The measures of a pair whose answers were read: of each what its frame says, and its transcript."""
+    compared = _compared(read, calibration=pair["phase"] == "calibration")
     return PairRecord(
         experiment=pair["experiment"],
         id=str(pair["id"]),
         phase=pair["phase"],
         at_ns=pair["at_ns"],
-        received_ns=received_ns,
+        received_ns=pair["received_ns"],
         root=pair["root"],
         turn=pair["turn"],
         answers=tuple(_measure(answer, transcript) for answer, transcript in read),
-        production=production,
+        production=None if production is None else _measure(*production),
         outputs={arm: scores(*both) for arm, both in compared.items()},
         mark=pair.get("mark"),
         duplicate=pair.get("duplicate", 0),
@@ -228,7 +232,7 @@ def transcript_of(
 
 
 def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure:
-    clock, content = timing(transcript), transcript.content
+    (clock, gaps_ms), content = timing_and_gaps_ms(transcript), transcript.content
     reasons = [_known(choice.finish_reason) for choice in content.choices]
     return AnswerMeasure(
         arm=answer["arm"],
@@ -252,7 +256,7 @@ def _measure(answer: Mapping[str, Any], transcript: Transcript) -> AnswerMeasure
         forced=answer.get("forced"),
         arrival_tokens=clock.arrival_tokens,
         more_reasons=tuple(reasons[1:]),
-        strip=strip_of(gaps_ms(transcript)),
+        strip=strip_of(gaps_ms),
         visible_ms=clock.visible_ms,
         role_ms=clock.role_ms,
         usage_ms=clock.usage_ms,
@@ -263,9 +267,7 @@ def _known(reason: str | None) -> str | None:
     return reason if reason is None or reason in _REASONS else "other"
 
 
-def _compared(
-    read: Sequence[tuple[Mapping[str, Any], Transcript]], *, calibration: bool
-) -> dict[str, tuple[Content, Content]]:
+def _compared(read: Sequence[Read], *, calibration: bool) -> dict[str, tuple[Content, Content]]:
     """The control's twin 0 and every arm, where both succeeded; when calibrating, its twin 1."""
     twins = {(answer["arm"], answer.get("twin", 0)): transcript for answer, transcript in read}
     control = twins.get(("control", 0))

@@ -1,10 +1,11 @@
 """How fast was an answer?  TTFT, ITL, TPOT and E2E of one transcript; missing is None, never 0."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from operator import sub
 from statistics import median
 
-from analysis.transcript import Transcript
+from analysis.transcript import TokenEvent, Transcript
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,30 +33,31 @@ class Timing:
 
 @dataclass(slots=True)
 class _Arrivals:
-    """One choice's token events: the instants at which any came, each once, and the tokens of the first."""
+    """One choice's token events: the gaps between instants at which any came, and the tokens of the first."""
 
-    instants_ns: list[int]
+    gaps_ns: list[int]
     first_tokens: int
-
-    @property
-    def span_ns(self) -> int:
-        return self.instants_ns[-1] - self.instants_ns[0]
 
 
 def gaps_ms(transcript: Transcript) -> list[float]:
     """The raw gaps between arrivals, choice by choice. Events of one read arrived together: no gap."""
-    return [gap for one in _choices(transcript) for gap in _gaps_ms(one)]
+    return timing_and_gaps_ms(transcript)[1]
 
 
 def timing(transcript: Transcript) -> Timing:
     """The latencies of one answer, whether or not it failed."""
+    return timing_and_gaps_ms(transcript)[0]
+
+
+def timing_and_gaps_ms(transcript: Transcript) -> tuple[Timing, list[float]]:
+    """Both at once, for less."""
     first, last = transcript.first_token_ns, transcript.last_token_ns
-    choices = _choices(transcript)
-    gaps = [gap for one in choices for gap in _gaps_ms(one)]
+    choices = _choices(transcript.content.token_events)
+    gaps = [gap / 1e6 for one in choices for gap in one.gaps_ns]
     total = transcript.content.completion_tokens
-    span_ns = sum(one.span_ns for one in choices)
+    span_ns = sum(sum(one.gaps_ns) for one in choices)
     later = 0 if total is None else total - sum(one.first_tokens for one in choices)
-    return Timing(
+    found = Timing(
         ttft_ms=_ms(transcript.sent_ns, first),
         ttft_user_ms=_ms(transcript.received_ns, first),
         itl_ms=median(gaps) if gaps else None,
@@ -66,23 +68,29 @@ def timing(transcript: Transcript) -> Timing:
         role_ms=_ms(transcript.sent_ns, transcript.content.role_ns),
         usage_ms=_ms(transcript.sent_ns, transcript.content.usage_ns),
     )
+    return found, gaps
 
 
-def _choices(transcript: Transcript) -> list[_Arrivals]:
-    found: dict[int, _Arrivals] = {}
-    for event in transcript.content.token_events:  # in the order in which they came
-        arrivals = found.get(event.choice)
-        if arrivals is None:
-            found[event.choice] = _Arrivals([event.at_ns], event.tokens or 1)
-        elif event.at_ns != arrivals.instants_ns[-1]:
-            arrivals.instants_ns.append(event.at_ns)
-        elif len(arrivals.instants_ns) == 1:
-            arrivals.first_tokens += event.tokens or 1
-    return list(found.values())
+def _choices(events: Sequence[TokenEvent]) -> list[_Arrivals]:
+    """Events come in the order in which they arrived."""
+    if len({event.choice for event in events}) < 2:
+        return [_arrivals(events)] if events else []
+    apart: dict[int, list[TokenEvent]] = {}
+    for event in events:
+        apart.setdefault(event.choice, []).append(event)
+    return [_arrivals(own) for own in apart.values()]
 
 
-def _gaps_ms(choice: _Arrivals) -> list[float]:
-    return [(later - sooner) / 1e6 for sooner, later in pairwise(choice.instants_ns)]
+def _arrivals(events: Sequence[TokenEvent]) -> _Arrivals:
+    """Of one choice's, of which there is at least one."""
+    instants_ns = [event.at_ns for event in events]
+    gaps_ns = list(map(sub, instants_ns[1:], instants_ns))
+    tokens = events[0].tokens or 1
+    for event, gap_ns in zip(events[1:], gaps_ns, strict=False):
+        if gap_ns:
+            break
+        tokens += event.tokens or 1
+    return _Arrivals([gap for gap in gaps_ns if gap] if 0 in gaps_ns else gaps_ns, tokens)
 
 
 def _ms(begin_ns: int, end_ns: int | None) -> float | None:

@@ -5,7 +5,7 @@
 
 A pair is control's, each candidate's and production's answer of 200 tokens with strips, five output scores, a
 hundred pairs a second.  Told are CPU seconds of this process, not the clock's, so that what other programs do
-enters little; of rates, the best of many short spans.
+enters little.  Of what is live, pairs of answers that were read: timing, every comparison, log and trial.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import gc
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -21,19 +21,22 @@ from typing import Any
 
 from analysis.course import Course
 from analysis.index import BY, Index
-from analysis.measure import AnswerMeasure, PairRecord, measure
+from analysis.measure import AnswerMeasure, PairRecord, Read, measured, transcript_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report import to_json
 from analysis.spec import ExperimentSpec
 from analysis.store import NAME, Header, LogReader, LogWriter
 from analysis.strip import strip_of
+from bench.parsing import CHAT, chat, read, spoken, timed
 from bench.procfs import rss_kb
 
 CALIBRATION = 601
 GAP_NS = 10_000_000
 SCORES = {"exact_match": 1.0, "first_divergence": 0.0, "edit_similarity": 1.0, "length_ratio": 0.0}
 TOKENS = 200
+LIVE_SPANS = 5
+BEGIN_NS = 10**12
 SPAN = 4096  # pairs, of which so many are counted together that each span has the same share of that
 
 
@@ -61,7 +64,7 @@ def pairs(spec: ExperimentSpec, count: int) -> Iterator[PairRecord]:
     """Made one by one, so that no million of them is held."""
     rng = Random(1)
     for number in range(count):
-        at_ns = 10**12 + number * GAP_NS
+        at_ns = BEGIN_NS + number * GAP_NS
         calibrates = number < CALIBRATION
         arms = [("control", 0), *((name, 0) for name in spec.candidates)]
         arms += [("control", 1)] if calibrates else []
@@ -115,48 +118,72 @@ def recomputed(path: Path) -> Trial:
     return trial
 
 
-def live(folder: Path, spec: ExperimentSpec) -> float:
-    """Pairs a second that one core keeps: measured ones in, log and trial; the best tenth of short spans."""
-    records = list(pairs(spec, 10 * SPAN))
-    waiting = iter(records)
-    course = Course(spec, folder, measured=lambda _frame: next(waiting), now_ns=lambda: 0)
+def heard(arm: str, words: Sequence[str], rng: Random) -> Read:
+    """An answer that streamed these words, a token each, and was read; at a pace of its own."""
+    at_ns, reads = BEGIN_NS + int(rng.lognormvariate(19.0, 0.2)), []
+    for data in chat(list(words), usage=True):
+        at_ns += int(rng.lognormvariate(16.8, 0.3))
+        reads.append([at_ns, data])
+    said = {
+        "arm": arm, "twin": 0, "order": rng.randrange(9), "status": 200, "ending": "complete", "reads": reads,
+        "sent_ns": BEGIN_NS, "head_ns": BEGIN_NS + 1, "end_ns": at_ns,
+    }  # fmt: skip
+    return said, transcript_of(said, CHAT, BEGIN_NS)
+
+
+def parted(same: float, candidates: Sequence[str], seed: int) -> tuple[list[Read], Read]:
+    """The arms' answers, the candidates' alike for the first share of the control's, and production's."""
+    rng, words = Random(seed), spoken(TOKENS, seed)
+    kept = words[: round(same * TOKENS)]
+    others = [kept + spoken(TOKENS - len(kept), rng.randrange(1 << 30)) for _ in candidates]
+    arms = [
+        heard(name, said, rng) for name, said in zip(("control", *candidates), (words, *others), strict=True)
+    ]
+    return arms, heard("production", words, rng)
+
+
+def live(folder: Path, spec: ExperimentSpec, same: float) -> float:
+    """Pairs a second that one core keeps: read answers in; timing, comparisons, log and trial.
+
+    `same`: so much of the candidates' answers is the control's.  The median of spans.
+    """
+    kinds = [parted(same, spec.candidates, seed) for seed in range(64)]
+    again = {**heard("control", [], Random(0))[0], "twin": 1}
+    course = Course(
+        spec, folder, measured=lambda frame: measured(frame, frame["read"], frame["shown"]), now_ns=lambda: 0
+    )
     course.load()
     spans = []
-    for _ in range(len(records) // SPAN):
+    for begin in range(0, LIVE_SPANS * SPAN, SPAN):
+        frames = [
+            frame_of(number, spec, kinds[number % len(kinds)], again) for number in range(begin, begin + SPAN)
+        ]
         with Cpu() as took:
-            for _ in range(SPAN):
-                course.pair({})
+            for frame in frames:
+                course.pair(frame)
         spans.append(took.seconds)
     course.close()
-    return SPAN / sorted(spans)[len(spans) // 10]
+    return SPAN / sorted(spans[1:])[(len(spans) - 1) // 2]  # the first has the calibration
 
 
-def parsing() -> tuple[float, float]:
-    """Microseconds to read an answer's stream, a token; and to compare two answers of 200 tokens."""
-    event = b'data: {"choices":[{"index":0,"delta":{"content":" word%d"}}]}\n\n'
-    end = b'data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
-    reads = [[10**9 + n * 10**7, event % (n % 7)] for n in range(TOKENS)] + [[4 * 10**9, end]]
-    instants = {"sent_ns": 10**9 - 1, "head_ns": 10**9, "end_ns": 4 * 10**9}
-    arms = [
-        {"arm": arm, "twin": 0, "order": n, "status": 200, "ending": "complete", "reads": reads, **instants}
-        for n, arm in enumerate(("control", "candidate-0"))
-    ]
-    frame = {
-        "experiment": "bench", "id": "1", "phase": "live", "at_ns": 10**9, "received_ns": 10**9,
-        "path": "/v1/chat/completions", "root": 1, "turn": 0, "answers": arms, "production": None,
+def frame_of(
+    number: int, spec: ExperimentSpec, said: tuple[list[Read], Read], again: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A pair of answers that were read."""
+    arms, shown = said
+    calibrates = number < CALIBRATION
+    at_ns = BEGIN_NS + number * GAP_NS
+    return {
+        "experiment": spec.name, "id": f"{number:08x}", "phase": "calibration" if calibrates else "live",
+        "at_ns": at_ns, "received_ns": at_ns, "root": number // 3, "turn": number % 3, "answers": [],
+        "read": [*arms, (again, arms[0][1])] if calibrates else arms, "shown": shown,
     }  # fmt: skip
-    both, one = _fastest(frame), _fastest({**frame, "answers": arms[:1]})
-    return one / TOKENS * 1e6, (both - 2 * one) * 1e6
 
 
-def _fastest(frame: dict[str, Any]) -> float:
-    spans = []
-    for _ in range(20):
-        with Cpu() as took:
-            for _ in range(20):
-                measure(frame)
-        spans.append(took.seconds / 20)
-    return min(spans)
+def reading() -> float:
+    """Microseconds to read an answer's stream of 200 tokens, a token; the best of some."""
+    reads = chat(spoken(TOKENS, 1), usage=True)
+    return min(timed(lambda: read(CHAT, reads), 20, 20)) / TOKENS
 
 
 def main() -> None:
@@ -173,10 +200,14 @@ def main() -> None:
         print(f"  appended in {seconds:.1f} s, {path.stat().st_size / 1e6:.0f} MB", flush=True)
         judged(path)
         queried(path, asked.pairs)
-        rate = live(Path(folder) / "live", spec)
-        print(f"  live: {rate:.0f} pairs a second on one core, once they are read", flush=True)
-    token_us, compare_us = parsing()
-    print(f"  reading: {token_us:.2f} µs a token; comparing two answers of 200 tokens: {compare_us:.0f} µs")
+        for name, same in (
+            ("are the same", 1.0),
+            ("part in the middle", 0.5),
+            ("differ from the start", 0.0),
+        ):
+            rate = live(Path(folder) / f"live {same}", spec, same)
+            print(f"  live, once they are read, answers that {name}: {rate:.0f} pairs a second", flush=True)
+    print(f"  reading an answer of {TOKENS} tokens: {reading():.2f} µs a token")
 
 
 def judged(path: Path) -> None:

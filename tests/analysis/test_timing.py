@@ -1,5 +1,7 @@
 """What the latencies of an answer are, and when there are none."""
 
+from dataclasses import replace
+
 from analysis.timing import gaps_ms, timing
 from analysis.transcript import Choice, Content, TokenEvent, Transcript
 
@@ -30,6 +32,16 @@ def test_ttft_runs_from_sending_and_the_users_from_receiving() -> None:
 
 def test_e2e_ends_at_the_last_token_and_not_at_the_end_of_the_stream() -> None:
     assert timing(transcript(110, 130)).e2e_ms == 120.0
+
+
+def test_each_choices_gaps_are_its_own_however_their_events_mix() -> None:
+    at_ms = ((0, 10), (1, 12), (0, 12), (0, 12), (1, 12), (1, 20), (0, 30))
+    events = tuple(TokenEvent(at * MS, 1, visible=True, choice=choice) for choice, at in at_ms)
+    said = transcript()
+    mixed = replace(said, content=replace(said.content, token_events=events, completion_tokens=7))
+    assert gaps_ms(mixed) == [2.0, 18.0, 8.0]
+    clock = timing(mixed)  # the first arrivals have one token and two
+    assert (clock.itl_ms, clock.arrival_tokens, clock.tpot_ms) == (8.0, 4 / 3, 28.0 / 4)
 
 
 def test_tpot_divides_by_the_tokens_after_the_first_arrival() -> None:
