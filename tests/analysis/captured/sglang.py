@@ -72,5 +72,7 @@ SGLANG = (
         "sglang/messages.body", MESSAGES, (" old remainder commPYTHON",), ("max_tokens",), 0, 4, "usage", 21
     ),
     Captured("sglang/responses.body", RESPONSES, ("Iter\x02",), ("max_output_tokens",), 0, 2, "usage", 14, 5),
+    # A full queue, streamed and not; the captures after these (5 to 9) are the same, byte for byte.
     Captured("sglang_opts/overflow3.sse", COMPLETIONS, (), (), 0, None, None),
+    Captured("sglang_opts/overflow4.body", COMPLETIONS, (), (), 0, None, None),
 )

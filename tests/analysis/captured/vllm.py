@@ -69,6 +69,7 @@ VLLM = (
     Captured("vllm/chat_stream_logprobs.sse", CHAT, ("async limit",), ("length",), 2, 2, "logprobs"),
     Captured("vllm/chat_token_ids.body", CHAT, ("async limit'):",), ("length",), 0, 3, "usage", 21),
     Captured("vllm/err_toolong.body", CHAT, (), (), 0, None, None),
+    # A full queue; the captures of it after this one (5, 6 and 7) are the same, byte for byte.
     Captured("vllm_opts/overflow4.sse", COMPLETIONS, (), (), 0, None, None),
     Captured("vllm/chat_tools.body", CHAT, (), (), 0, None, None),
     # What looks like a tool call is text, for no parser of tool calls was set.
