@@ -93,18 +93,24 @@ def _talk(features: Feature, system: Messages, reply: dict[str, Any]) -> list[St
 
 
 def _loop(features: Feature, system: Messages, calling: dict[str, Any]) -> list[Step]:
-    """A question, two steps with a tool, the answer, the next question, and a step with a tool again."""
+    """A question, two steps with a tool, the answer, the next question, and a step with a tool again.
+
+    And a question before the answer: some templates (Kimi K2 Thinking's) go on writing the thinking then, and
+    take it out with the answer only. Those do not ask who spoke last, and to set apart does not help.
+    """
     first: Messages = [*system, {"role": "user", "content": "Is berth four free?"}]
     second = [*first, *_called("call00001", 4, calling)]
     third = [*second, *_called("call00002", 6, calling)]
     done: Messages = [{"role": "assistant", "content": "Both are."}, {"role": "user", "content": "Thanks."}]
     closed = [*third, *done]
+    asked: Messages = [*third, {"role": "user", "content": "And who is the pilot?"}]
     return [
         _step(features, first, second, _TOOLS),
         _step(features, second, third, _TOOLS),
         _step(features, third, closed, _TOOLS, closes=False),
         _step(features, first, closed, _TOOLS, closes=True),
         _step(features, closed, [*closed, *_called("call00003", 8, calling)], _TOOLS),
+        _step(features, asked, [*asked, *done], _TOOLS),
     ]
 
 

@@ -35,8 +35,18 @@ def system_last(body: Mapping[str, Any]) -> str:
 
 def thinking_dropped(body: Mapping[str, Any]) -> str:
     """Thinking is kept until the next question, so that a loop of tools sees it."""
+    return _thinking_from(body, max(at for at, one in enumerate(body["messages"]) if one["role"] == "user"))
+
+
+def thinking_until_an_answer(body: Mapping[str, Any]) -> str:
+    """Kimi K2 Thinking's way: kept until an assistant's message calls no tool, whatever the user says."""
     said = body["messages"]
-    last = max(at for at, one in enumerate(said) if one["role"] == "user")
+    ends = (at for at, one in enumerate(said) if one["role"] == "assistant" and not one.get("tool_calls"))
+    return _thinking_from(body, max(ends, default=-1) + 1)
+
+
+def _thinking_from(body: Mapping[str, Any], last: int) -> str:
+    said = body["messages"]
     whole = ""
     for at, one in enumerate(said):
         text = text_of(one)
@@ -97,6 +107,7 @@ ALL = (Feature.NONE, Feature.THINKING, Feature.TOOLS, BOTH)
         (no_tools, ALL),
         (system_last, ()),
         (thinking_dropped, ALL),  # of tools' loops by what is open (see below)
+        (thinking_until_an_answer, (Feature.NONE, Feature.THINKING, Feature.TOOLS)),
         (thinking_of_the_last_step, (Feature.NONE, Feature.THINKING, Feature.TOOLS)),
         (thinking_dropped_and_counted, ()),
     ],
