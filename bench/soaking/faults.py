@@ -17,7 +17,7 @@ from bench.soaking.clients import Ended
 _OF_A_KILL = frozenset({CUT, "status 502", "status 503"})
 _EVERY_S = (1.0, 3.0)
 _DOWN_S = (0.2, 1.5)
-_COMES_BACK_S = 2.0  # what a starting engine takes until it listens, at most
+_LOOKED_S = 0.02
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class _Kill:
 
 
 class Engines:
-    """Engine processes on fixed ports.  One production engine at a time is down."""
+    """Engine processes on fixed ports.  One at a time is down: before the next goes the last one listens."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._running = {port: _start(port) for port in ports}
@@ -44,7 +44,8 @@ class Engines:
         process.wait()
         await asyncio.sleep(down_s)
         self._running[port] = _start(port)
-        kill.back_s = time.monotonic() + _COMES_BACK_S
+        await _listening(port)
+        kill.back_s = time.monotonic()
 
     def stop(self) -> None:
         for process in self._running.values():
@@ -65,6 +66,18 @@ class Engines:
             and ended.served_by in ("", str(kill.pid))
             for kill in self._kills
         )
+
+
+async def _listening(port: int) -> None:
+    """Wait until somebody does: on a busy machine a process takes seconds to start."""
+    while True:
+        try:
+            _reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(_LOOKED_S)
+        else:
+            writer.close()
+            return
 
 
 def _start(port: int) -> "subprocess.Popen[bytes]":
