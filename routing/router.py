@@ -51,8 +51,8 @@ class Router:
         index = self._index
         predicted = self._predicted
         residency = self._residency
-        if prompt.open_at >= 0 and residency is not None:
-            residency.rename(prompt)
+        if prompt.open_at >= 0:
+            self.rename(prompt)
         chain, ends = prompt.chain, prompt.ends
         credited: dict[int, int] | None = None
         if predicted is None or residency is None:
@@ -79,6 +79,11 @@ class Router:
         if predicted is not None:
             predicted.record(choice.engine, chain, ends, at_s, is_ours=False)
         return choice
+
+    def rename(self, prompt: Prompt) -> None:
+        """Name the prompt as what was sent is remembered: whoever looks into the memory does so first."""
+        if self._residency is not None:
+            self._residency.rename(prompt)
 
     def know(self, residency: Residency | None) -> None:
         """What some engines are known to hold, from now on; the index speaks for the others. None: for all.

@@ -100,6 +100,7 @@ class Roles:
         total = prompt.ends[-1]
         if total < least:
             return True
+        self._fleet.router.rename(prompt)
         held = self._index.match(prompt.chain, prompt.ends)
         up = [engine.id for engine in self.whole.engines if engine.up]
         return total - max((held.get(id, _NOBODY) for id in up), default=_NOBODY) < least

@@ -1,7 +1,9 @@
 """Who of a fleet does what, by the engines' roles and by what they turn out to be."""
 
+import json
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,11 @@ from gateway.split.roles import Roles
 from routing.handed import Handed
 from routing.index import PrefixIndex
 from routing.policies import least_load, prefix_cost
+from routing.precise import Precise
+from routing.prompt import read
 from routing.router import Router
 from routing.types import EngineLoad, Prompt
+from tests.routing.events.memory import Memory
 
 P, D, B = "prefill", "decode", "both"
 
@@ -137,6 +142,30 @@ def test_short_is_what_an_engine_that_decodes_would_have_to_compute() -> None:
         held, [EngineLoad(0, 0, 0)], 1.0
     )  # what is held where it is computed is no help
     assert not split.is_short(prompt(2000, 2400))
+
+
+def test_the_next_step_of_an_open_loop_is_as_short_as_what_is_new_in_it() -> None:
+    """What was sent is remembered by the names that an open loop's links have."""
+    fleet = made([P, D], min_bytes=2000)
+    assert fleet.split is not None
+    precise = Precise(Memory().reader())
+    precise.renew(0, are_loops_apart=True)
+    fleet.router.know(precise)
+    sent, step = loop(steps=4), loop(steps=5)
+    assert sent.ends[-1] > 2000 > step.ends[-1] - sent.ends[-1]
+    fleet.split.whole.router.choose(sent, [EngineLoad(1, 0, 0)], 1.0)
+    assert fleet.split.is_short(step)
+    assert not fleet.split.is_short(loop(steps=4, question="And the other one?"))
+
+
+def loop(steps: int, question: str = "Is it free?") -> Prompt:
+    """A question, and steps with thinking and a tool; each is a kilobyte."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": question}]
+    for at in range(steps):
+        call = {"id": f"c{at}", "type": "function", "function": {"name": "berth", "arguments": "{}"}}
+        said.append({"role": "assistant", "reasoning_content": "hm " * 200, "tool_calls": [call]})
+        said.append({"role": "tool", "tool_call_id": f"c{at}", "content": "yes " * 100})
+    return read("/v1/chat/completions", json.dumps({"model": "m", "messages": said}).encode(), b"key")
 
 
 def test_whoever_decodes_is_taken_to_hold_the_prompt() -> None:
