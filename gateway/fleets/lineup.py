@@ -73,7 +73,7 @@ class Lineup:
         self._watches: dict[int, asyncio.Task[None]] = {}
         self._leaving: list[_Leaving] = []
         self._pools: dict[int, Pool] = {}
-        self.explained = 0.0  # this share of the choices carries every engine's cost
+        self._explained = 0.0
         self.fleets = Fleets((), loads, row)
 
     @property
@@ -92,13 +92,21 @@ class Lineup:
         return [one.engine for one in self._leaving]
 
     def renew(
-        self, fleets: Sequence[FleetSpec], limits: LimitsSpec, now_ns: int, *, first: bool = False
+        self,
+        fleets: Sequence[FleetSpec],
+        limits: LimitsSpec,
+        now_ns: int,
+        *,
+        first: bool = False,
+        explained: float = 0.0,
     ) -> Fleets:
         """Serve with these from now on.  At the `first` call all engines may be used before they are probed.
 
+        `explained`: this share of the choices carries every engine's cost.
         Raises what a policy raises that cannot be built; then nothing has changed.
         """
         made = [self._made(spec) for spec in fleets]
+        self._explained = explained
         until_ns = now_ns + int(limits.leaving_s * 1e9)
         self._free_numbers(fleets, until_ns)
         for pool in self._pools.values():
@@ -205,7 +213,7 @@ class Lineup:
 
     def _serve(self, fleets: Iterable[Fleet]) -> None:
         self.fleets = Fleets(fleets, self._loads, self._row)
-        self.fleets.explained = self.explained
+        self.fleets.explained = self._explained
 
     def look(self, now_ns: int) -> tuple[list[Engine], list[Engine]]:
         """Look after those that leave, about once a second: who is gone now, and who has had its time."""

@@ -110,8 +110,8 @@ class _Worker:
         self._pools = Pools(loop, self.certificates, spec.limits, descriptors(), log)
         self._index = spec.index
         self.lineup = Lineup(loads, loads.row(spec.index), self._pools.of, tasks, log, unreached)
-        self.lineup.explained = spec.access_share
-        fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns(), first=True)
+        share = spec.access_share
+        fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns(), first=True, explained=share)
         self.known = open_known(run_dir)
         self.studies = None
         if self.known is not None:
@@ -154,8 +154,9 @@ class _Worker:
         """
         service = self.service
         self.certificates.check(spec)
-        self.lineup.explained = spec.access_share
-        service.fleets = self.lineup.renew(spec.fleets, spec.limits, monotonic_ns())
+        service.fleets = self.lineup.renew(
+            spec.fleets, spec.limits, monotonic_ns(), explained=spec.access_share
+        )
         service.admission = self._desk.renew(spec.admission, _by_model(service.fleets))
         if self.studies is not None:
             self.studies.renew(service.fleets.fleets)

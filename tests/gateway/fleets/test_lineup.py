@@ -89,3 +89,13 @@ def test_a_policy_that_raises_as_it_is_told_where_to_look_changes_nothing(
     after = served.renew([fleet("new"), replace(KEPT, policy="round_robin")], LimitsSpec(), 2)
     assert [one.spec.model for one in after.fleets] == ["new", "kept"]
     assert after.fleets[1] is there[0][0] and after.fleets[1].router is not there[0][2]
+
+
+def test_the_share_that_is_explained_is_that_of_the_last_config_that_was_not_refused(tmp_path: Path) -> None:
+    served = lineup(tmp_path)
+    assert served.renew([KEPT], LimitsSpec(), 0, first=True, explained=0.25).explained == 0.25
+    with pytest.raises(KeyError):
+        served.renew([replace(KEPT, policy="picky")], LimitsSpec(), 1, explained=1.0)
+    served._serve(served.fleets.fleets)  # as when an engine has gone
+    assert served.fleets.explained == 0.25
+    assert served.renew([KEPT], LimitsSpec(), 2, explained=0.5).explained == 0.5
