@@ -80,7 +80,7 @@ def test_the_interval_holds_a_change_of_a_percentile_at_one_look(share: float, n
     assert held / runs >= 0.95 - 3 * (0.05 * 0.95 / runs) ** 0.5
 
 
-@pytest.mark.parametrize(("share", "n", "runs"), [(0.95, 200, 400), (0.99, 1000, 400), (0.999, 10_000, 100)])
+@pytest.mark.parametrize(("share", "n", "runs"), [(0.95, 200, 400), (0.99, 1000, 400), (0.999, 10_000, 40)])
 def test_the_interval_of_a_percentile_itself_holds_it_at_one_look_with_ten_values_beyond(
     share: float, n: int, runs: int
 ) -> None:
@@ -88,9 +88,9 @@ def test_the_interval_of_a_percentile_itself_holds_it_at_one_look_with_ten_value
     truth = 4.0 + 0.9 * NormalDist().inv_cdf(share)
     for _ in range(runs):
         values = np.exp(rng.normal(4.0, 0.9, n))
-        found = quantile_level(values, np.arange(n) // (n // 50), share, 0.05)
+        found = quantile_level(values, np.arange(n) // (n // 50), share, 0.05, resamples=150)
         held += found is not None and found.lower <= truth <= found.upper
-    assert held / runs >= 0.94
+    assert held / runs >= 0.93
 
 
 def test_where_failures_come_next_to_the_interval_of_a_percentile_nothing_is_said() -> None:
