@@ -21,9 +21,10 @@ from wire.http1 import Headers
 _FIRST_CONNECT_S = 0.02
 _RECONNECT_S = 0.25
 # Each write is a system call and wakes the shadow process, which costs production more than all else of a
-# copy.  So one that comes this soon after a write waits for the others of its moment; before that it goes at
-# once, for arms are to have a copy when production has its request.  For production's answer nobody waits.
-_MOMENT_S: Final = 0.004
+# copy; where that shares a core with an engine or a worker they wait for it. So a copy lets its request go
+# first, and what comes meanwhile goes with it: arms have it some milliseconds later, all alike. Nobody waits
+# for production's answer.
+_COPY_LINGER_S: Final = 0.004
 _ANSWER_LINGER_S: Final = 0.02
 _AT_ONCE_BYTES: Final = 128 << 10  # that much goes at the end of this turn of the loop
 _TAKEN_BYTES = 1 << 20  # what the shadow process has to say is small
@@ -96,9 +97,11 @@ class LaneLink(asyncio.Protocol):
         copy_bytes: int,
         sees_all: bool,
         keeps_s: float = 0.0,
+        copy_linger_s: float = _COPY_LINGER_S,
     ) -> None:
         self._loop = loop
         self._keeps_s = keeps_s
+        self._copy_linger_s = copy_linger_s
         self._keeps_until_s: float | None = None  # by the loop's clock; None: nothing was ever sampled
         self._path = path
         self._copy_bytes = copy_bytes
@@ -113,7 +116,6 @@ class LaneLink(asyncio.Protocol):
         self._waiting_copies: list[Experiment] = []  # whose they are
         self._goes: asyncio.Handle | None = None  # when they are written
         self._goes_at_s = inf  # by the loop's clock
-        self._wrote_s = -inf
         self._paused: AbstractSet[str] = frozenset()
         self._rates: dict[str, float] = {}
         self._unpacker = msgpack.Unpacker(max_buffer_size=_TAKEN_BYTES)
@@ -369,7 +371,7 @@ class LaneLink(asyncio.Protocol):
         if self._waiting_bytes >= _AT_ONCE_BYTES:
             self._go_at(now_s, now_s)
         else:
-            self._go_at(self._wrote_s + _MOMENT_S if copy else now_s + _ANSWER_LINGER_S, now_s)
+            self._go_at(now_s + (self._copy_linger_s if copy else _ANSWER_LINGER_S), now_s)
         return True
 
     def _go_at(self, at_s: float, now_s: float) -> None:
@@ -392,5 +394,4 @@ class LaneLink(asyncio.Protocol):
         frames = self._waiting
         self._waiting, self._waiting_copies, self._waiting_bytes = [], [], 0
         if frames:
-            self._wrote_s = self._loop.time()
             self._transport.writelines(frames)

@@ -26,6 +26,7 @@ def lane_of(spec: WorkerSpec, loop: asyncio.AbstractEventLoop) -> "TappedLane":
         **bounds,
         sees_all=False,
         keeps_s=_KEEPS_S,
+        copy_linger_s=0.0,  # a recorder that is told to stop has all by then
     )
     return TappedLane(loop, path, spec.experiments, recording, **bounds, sees_all=sees_all)
 

@@ -167,8 +167,8 @@ async def steps_of(shadow: str, tokens: int = 9) -> list[list[str]]:
 def test_i1_a_copy_is_made_when_the_engine_has_the_request_and_handed_over_when_the_client_has_all() -> None:
     made = [step for steps in asyncio.run(steps_of("reads")) for step in steps]
     sent = [step for step in made if step.startswith("to the ")]
-    assert sent[:2] == ["to the engine", "to the lane"] and sent[-1] == "to the lane"
-    assert set(sent[2:-1]) == {"to the client"}
+    assert sent[0] == "to the engine" and sent[-1] == "to the lane"
+    assert set(sent[1:]) == {"to the client", "to the lane"} and sent.count("to the lane") <= 2
     assert made.count("pack_copy") == made.count("pack_served") == 1
     assert made.index("to the engine") < made.index("pack_copy")
     assert len(made) - made[::-1].index("to the client") <= made.index("pack_served")
