@@ -18,9 +18,10 @@ from pathlib import Path
 
 from bench import procfs
 from bench.load import Programs
-from bench.proxies import Proxy, admin_port
+from bench.proxies import Proxy, admin_port, key_of
 
 _ASK = b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hello"}]}'
+_HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {key_of(0)}"}
 LOAD_CORE, PROXY_CORE = 0, 1
 _SPIN = """
 import os
@@ -126,7 +127,7 @@ class Stage:
             return False
         link = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
         try:
-            link.request("POST", "/v1/chat/completions", _ASK, {"Content-Type": "application/json"})
+            link.request("POST", "/v1/chat/completions", _ASK, _HEADERS)
             return link.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
