@@ -49,7 +49,9 @@ def next_look(pairs: int, asked: int) -> int:
 
 def tau_of_scores(values: NDArray[np.float64]) -> float:
     """How long scores depend on each other; where they do at all, the longest that it may be: in few values
-    runs look too short."""
+    runs look too short.  Infinite where none differs: no run of others was seen, however long they are."""
+    if not values.any():
+        return inf
     tau = autocorrelation_time(values)
     return tau if tau < _DEPENDS else longest_autocorrelation_time(values)
 
@@ -132,10 +134,15 @@ class Calibrating:
         return 0.0 if self._first_ns is None else (self._last_ns - self._first_ns) / 1e9
 
     @property
+    def wanted_pairs(self) -> int:
+        """After how many pairs it may end: those asked for, or, where these were too few, the next look."""
+        return max(self._spec.calibration_pairs, self._next_look)
+
+    @property
     def progress(self) -> float:
-        """0 to 1, of the seconds and pairs asked for."""
+        """0 to 1, of the seconds and pairs asked for, or of the pairs that are wanted since."""
         seconds = min(1.0, self.elapsed_s / self._spec.calibration_s) if self._spec.calibration_s else 1.0
-        pairs = min(1.0, self.pairs / self._spec.calibration_pairs) if self._spec.calibration_pairs else 1.0
+        pairs = min(1.0, self.pairs / self.wanted_pairs) if self.wanted_pairs else 1.0
         return min(seconds, pairs)
 
     def enough(self) -> bool:
@@ -144,11 +151,13 @@ class Calibrating:
         That is looked at again once twice as many are there: with a look at every pair it would end where tau
         happens to look short.
         """
-        if self.pairs < max(2, self._next_look) or self.progress < 1.0:
+        if self.pairs < 2 or self.progress < 1.0:
             return False
         asked = self._spec.calibration_pairs
+        if self.pairs >= pairs_to_see(max(self._tau(), self._tau_of_divergence()), asked):
+            return True
         self._next_look = next_look(self.pairs, asked)
-        return self.pairs >= pairs_to_see(max(self._tau(), self._tau_of_divergence()), asked)
+        return False
 
     def _tau(self) -> float:
         return max(map(autocorrelation_time, self._known()), default=1.0)

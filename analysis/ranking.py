@@ -291,7 +291,7 @@ class Trial:
             "calibration": {
                 "progress": 1.0 if calibration is not None else calibrating.progress,
                 "pairs": calibration.pairs if calibration is not None else calibrating.pairs,
-                "wanted_pairs": self.spec.calibration_pairs,
+                "wanted_pairs": calibrating.wanted_pairs,
                 "wanted_s": self.spec.calibration_s,
                 "by": None if calibration is None else calibration.by,
             },

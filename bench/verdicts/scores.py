@@ -87,9 +87,17 @@ class Said:
     diverges: bool
 
 
-def scored(kind: Kind, depends: Depends, pairs: int, seed: int, alpha: float = ALPHA) -> Said:
-    """A candidate that answers as the control answers itself, looked at after every window."""
-    floor, means, size = _drawn(kind, depends, pairs, seed)
+def scored(
+    kind: Kind,
+    depends: Depends,
+    pairs: int,
+    seed: int,
+    alpha: float = ALPHA,
+    decides: Kind = DIVERGENCE,
+) -> Said:
+    """A candidate that answers as the control answers itself, looked at after every window; how long the
+    calibration is goes by `decides`."""
+    floor, means, size = _drawn(kind, depends, pairs, seed, decides)
     lower, upper = _bounds(means, kind.unit, size, alpha / 2)
     missed = (lower > kind.truth) | (upper < kind.truth)
     left_floor = (lower > floor.upper) | (upper < floor.lower)
@@ -102,17 +110,17 @@ def scored(kind: Kind, depends: Depends, pairs: int, seed: int, alpha: float = A
 
 def told_after(kind: Kind, depends: Depends, pairs: int, seed: int) -> int | None:
     """After how many pairs the first interval is told; None: not within so many."""
-    _, means, size = _drawn(kind, depends, pairs, seed)
+    _, means, size = _drawn(kind, depends, pairs, seed, DIVERGENCE)
     ends = range(FEWEST_UNITS, len(means) + 1)
     return next((size * end for end in ends if why_no_interval(means[:end], kind.unit) is None), None)
 
 
-def _drawn(kind: Kind, depends: Depends, pairs: int, seed: int) -> tuple[Spread, Floats, int]:
+def _drawn(kind: Kind, depends: Depends, pairs: int, seed: int, decides: Kind) -> tuple[Spread, Floats, int]:
     """The floor, window means of a candidate that answers alike, and how many pairs a window holds."""
     rng = np.random.default_rng(seed)
     latency = noisy(Scene("", rho=depends.rho), 1, 5 * ASKED, rng)[0]
     control, candidate = (_latent(depends, 5 * ASKED + pairs, rng) for _ in range(2))
-    taken, size = _calibrated(latency, DIVERGENCE.of(control))
+    taken, size = _calibrated(latency, decides.of(control))
     rows = [(at, "", float(score)) for at, score in enumerate(kind.of(control)[:taken])]
     return floor_of(rows, ALPHA / 2), _window_means(kind.of(candidate)[taken:], size), size
 

@@ -131,6 +131,8 @@ def pair_record(
         "finish_reason": 1.0,
     }
     compared = ["control"] if phase == "calibration" else list(scales)
+    if phase == "calibration" and number % 20 == 10:
+        same["first_divergence"] = 1e-6  # else it goes on, to see answers of the control that differ
     values: dict[str, Any] = {
         "experiment": "trial",
         "id": f"p{number}",

@@ -191,9 +191,10 @@ def outputs_of(floor: float, divergence: Callable[[Random], float], pairs: int =
     rng = Random(11)
     taken = []
     for record in records(pairs):
-        arm = "control" if record.phase == "calibration" else "quick"
-        draw = (1.0 if rng.random() < floor else 0.0) if record.phase == "calibration" else divergence(rng)
-        record.outputs[arm] = {"first_divergence": draw}
+        if record.phase != "calibration":
+            record.outputs["quick"] = {"first_divergence": divergence(rng)}
+        elif floor:
+            record.outputs["control"] = {"first_divergence": float(rng.random() < floor)}
         taken.append(record)
     found: str = named(ranked(taken), "quick")["outputs"]["label"]
     return found

@@ -2,6 +2,7 @@
 
 from math import exp, sqrt
 from random import Random
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from analysis.calibration import Calibrating, against_itself, next_look
 from analysis.spec import ExperimentSpec
 from bench.verdicts.ours import fair_is_withheld
 from bench.verdicts.scenes import Scene, draw
+from bench.verdicts.scores import Depends, Kind, scored
 from tests.analysis.fleet import pair_record
 
 
@@ -48,6 +50,29 @@ def test_whether_it_is_enough_is_looked_at_after_twice_as_many_pairs_and_at_the_
         looks.append(next_look(looks[-1], 100))
     assert looks == [100, 200, 400, 500]
     assert next_look(20, 0) == 40
+
+
+def test_where_all_answers_are_alike_it_goes_on_to_the_most_and_one_that_differs_ends_it_as_asked() -> None:
+    ends = []
+    for differs in (None, 30):
+        calibrating = Calibrating(ExperimentSpec("trial", "fleet", ("quick",), calibration_s=1.0))
+        wanted = []
+        while not calibrating.enough():
+            record = pair_record(calibrating.pairs, {}, phase="calibration", rng=Random(1))
+            record.outputs["control"]["first_divergence"] = float(calibrating.pairs == differs)
+            calibrating.add(record)
+            wanted.append(calibrating.wanted_pairs)
+        ends.append((calibrating.pairs, sorted(set(wanted)), calibrating.progress))
+    assert ends == [(500, [100, 200, 400, 500], 1.0), (100, [100], 1.0)]
+
+
+def test_a_control_whose_runs_of_others_a_short_calibration_misses_makes_no_fair_candidate_diverge() -> None:
+    """A fifth differs from the first letter on, in runs of ten: in 7 of 100 with a calibration that ends
+    where all was alike in as many pairs as were asked for."""
+    others = Kind("others", "share", lambda z: (z > NormalDist().inv_cdf(0.8)).astype(float), 0.2)
+    runs_of_ten, runs = Depends("in runs of 10", runs_of=10), 600
+    said = sum(scored(others, runs_of_ten, 2000, seed, decides=others).diverges for seed in range(runs))
+    assert said / runs <= 0.05
 
 
 def test_a_calibration_that_depends_on_itself_ends_at_one_of_these_looks_alone() -> None:
