@@ -14,7 +14,7 @@ NAMES = (
 )  # fmt: skip
 
 SPEED = 1.4  # the faster candidate: steps take 1 / 1.4 of the time, 29 % less
-DIVERGE_RATE = 0.25  # the diverging candidate: this share of prompts is answered otherwise
+DIVERGE_RATE = 0.8  # the diverging candidate: this share of prompts is answered otherwise
 ENGINE = {  # what all six have in common; ms are milliseconds of a step
     "base-ms": 8.0, "ms-per-seq": 0.04, "ms-per-prefill-token": 0.01, "jitter": 0.08,
     "output-tokens": 22.0, "output-sigma": 0.35,
@@ -28,7 +28,7 @@ TRAFFIC = Shape(
     user_words=Lognormal(20, 0.7, 4, 120),
     max_tokens=Lognormal(24, 0.4, 10, 64),
     think_s=Lognormal(0.6, 0.5, 0.2, 3.0),
-    sampled=0.01,  # equal engines differ on these, so that agreement has a floor below 1
+    sampled=0.05,  # equal engines differ on these, so that agreement has a floor below 1
 )
 
 
