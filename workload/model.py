@@ -25,20 +25,22 @@ _MOST_FRONTS = 64
 class Quantiles(msgspec.Struct, frozen=True):
     """A distribution by its values at `SHARES`, between which it is taken to be straight.
 
-    `_FEW` values lie beyond the lowest and the highest that are kept: no single request's length is.
+    Each is the mean of `_FEW` neighbours, and what lies farthest out is in none: no single request's is kept.
     """
 
     values: list[float]
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> "Quantiles":
-        """Of at least one value."""
+    def of(cls, values: Iterable[float], otherwise: float = 1.0) -> "Quantiles":
+        """Of these; where they are fewer than `_FEW`, of nothing but `otherwise`."""
         known = sorted(values)
-        if not known:
-            raise ValueError("a distribution of no values")
-        spare = min(_FEW, (len(known) - 1) // 2)
-        low, high = spare, len(known) - 1 - spare
-        return cls([known[min(high, max(low, round(share / 100 * (len(known) - 1))))] for share in SHARES])
+        if len(known) < _FEW:
+            return cls([otherwise] * len(SHARES))
+        last, aside = len(known) - 1, _FEW // 2
+        spare = min(_FEW, last // 2)
+        middles = (min(last - spare, max(spare, round(share / 100 * last))) for share in SHARES)
+        around = (known[at - aside : at + aside + 1] for at in middles)
+        return cls(sorted(min(max(fmean(some), some[0]), some[-1]) for some in around))  # rounding aside
 
     def at(self, share: float) -> float:
         """The value below which `share` (0 to 1) of them lie."""
@@ -121,8 +123,8 @@ def fit(rows: Sequence[Row], block_tokens: int) -> Model:
         rate=(len(found) - 1) / seconds,
         burstiness=_burstiness(begins_s),
         openings=_openings(found, fronted, block_tokens),
-        think_s=Quantiles.of(thinks or [0.0]),
-        added_tokens=Quantiles.of(added or [1]),
+        think_s=Quantiles.of(thinks, otherwise=0.0),
+        added_tokens=Quantiles.of(added),
         output_tokens=Quantiles.of(row.output_length for row in rows),
         kept=kept,
         fronts=fronts,
@@ -224,9 +226,13 @@ def _turns(found: Sequence[Talk], block_tokens: int) -> tuple[list[float], list[
 
 
 def _tasks(rows: Sequence[Row]) -> list[Task]:
+    """The kinds of work; one that fewer than `_FEW` requests are of is taken for the most common."""
+    named = Counter(row.task or "chat" for row in rows)
+    most = named.most_common(1)[0][0]
     groups: Mapping[str, list[Row]] = defaultdict(list)
     for row in rows:
-        groups[row.task or "chat"].append(row)
+        task = row.task or "chat"
+        groups[task if named[task] >= _FEW else most].append(row)
     found: list[Task] = []
     for task, listed in sorted(groups.items()):
         settings = Counter(row.sampling or Sampling() for row in listed)
@@ -238,8 +244,17 @@ def _tasks(rows: Sequence[Row]) -> list[Task]:
 
 
 def _hours(begins_s: Sequence[float]) -> list[float] | None:
-    """The shares of a day's hours since the recording began; None where no whole day was seen."""
+    """The shares of a day's hours since the recording began; None where no whole day was seen.
+
+    Hours in which fewer than `_FEW` conversations began have the same share, together what they had.
+    """
     if begins_s[-1] - begins_s[0] < 86_400 - 3_600:
         return None
     counted = Counter(math.floor(at_s / 3_600) % 24 for at_s in begins_s)
-    return [counted[hour] / len(begins_s) for hour in range(24)]
+    quiet = [hour for hour in range(24) if counted[hour] < _FEW]
+    in_quiet = sum(counted[hour] for hour in quiet)
+    for hour in quiet:
+        counted[hour] = 0
+    all_of = sum(counted.values()) + (in_quiet if in_quiet >= _FEW else 0)
+    each = in_quiet / len(quiet) / all_of if in_quiet >= _FEW else 0.0
+    return [each if hour in quiet else counted[hour] / all_of for hour in range(24)]

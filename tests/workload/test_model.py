@@ -96,12 +96,46 @@ def test_a_model_holds_no_id_block_session_or_single_length() -> None:
     ]
 
 
+def test_what_fewer_than_five_requests_have_is_not_told() -> None:
+    rows = [row for row in traffic(Random(3)) if row.turn == 0]
+    first = rows[4]
+    later = msgspec.structs.replace(
+        first, id="later", parent=first.id, turn=1, timestamp=first.timestamp + 4_854, task="vision",
+        hash_ids=[*first.hash_ids[: first.input_length // SIZE], *range(9_000_000, 9_000_080)],
+        input_length=first.input_length + first.output_length + 1_234,
+    )  # fmt: skip
+    model = model_of([*rows[:5], later, *rows[5:]])
+    assert set(model.added_tokens.values) == {1.0} and set(model.think_s.values) == {0.0}
+    assert [task.task for task in model.tasks] == ["chat", "tools"]
+    assert sum(task.share for task in model.tasks) == pytest.approx(1)
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=4))
+def test_a_distribution_of_a_few_is_of_what_is_said_otherwise(values: list[float]) -> None:
+    assert set(Quantiles.of(values, otherwise=7.0).values) == {7.0}
+
+
+def test_hours_in_which_few_began_are_told_together() -> None:
+    busy = [hour * 3_600e3 + n * 1_000 for hour in (0, 1, 2, 23) for n in range(20)]
+    quiet = [hour * 3_600e3 for hour in range(3, 13)]
+    rows = [
+        msgspec.structs.replace(row, timestamp=at_ms)
+        for row, at_ms in zip(
+            (r for r in traffic(Random(5)) if r.turn == 0), sorted([*busy, *quiet]), strict=False
+        )
+    ]
+    hours = model_of(rows).hours
+    assert hours is not None and sum(hours) == pytest.approx(1)
+    assert [hours[hour] for hour in (0, 1, 2, 23)] == pytest.approx([20 / 90] * 4)
+    assert hours[3:23] == pytest.approx([10 / 90 / 20] * 20)
+
+
 def test_too_few_conversations_make_no_model() -> None:
     with pytest.raises(ValueError, match="too few"):
         model_of(traffic(Random(1), 9))
 
 
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200), st.floats(0, 1))
+@given(st.lists(st.floats(0, 1e6), min_size=5, max_size=200), st.floats(0, 1))
 def test_a_distribution_rises_and_stays_within_what_was_seen(values: list[float], share: float) -> None:
     found = Quantiles.of(values)
     assert found.values == sorted(found.values)
