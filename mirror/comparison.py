@@ -69,7 +69,7 @@ class Comparison:
         self.experiment = experiment
         self._phase = Phase()
         self._warm_ns: int | None = None  # until then pairs are marked; None: no copy was sent yet
-        self.matching = Matching(experiment.rate, auto=experiment.auto)
+        self.matching = Matching(experiment.rate, auto=experiment.auto, most=experiment.most_times)
         self.engines = [
             Arm(arm, experiment, loop=loop, answer_bytes=spec.answer_bytes) for arm in experiment.engines
         ]

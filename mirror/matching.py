@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import exp, log
 from typing import Any
 
-from mirror.spec import CONTROL
+from mirror.spec import CONTROL, MOST_TIMES
 
 SLICE_NS = 5_000_000_000
 _GAP_NS = 30_000_000_000  # of what happened in so long a silence nothing is counted, on either side
@@ -17,7 +17,6 @@ _LEARNT_S = 1800.0  # and the share that leaves nothing owing is learnt at this 
 _MOST_OWED_S = 225.0  # of production's mean: conversations that begin together take long to be all there
 _MOST_AT_ONCE = 1.0  # of the share's logarithm
 _WIDEST = 4.0  # the share may become so many times what it began with, or one such part of it
-MOST_TIMES = 8.0  # so often is one conversation sent, at most
 
 
 @dataclass(slots=True)
@@ -54,7 +53,8 @@ class Matching:
     """Holds one experiment's load against production's; with `auto` it sets the rate so that they are equal.
 
     The measure is the time-integral of the requests in flight, per engine: workers tell production's,
-    cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once.
+    cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once, with
+    `auto` at most `most` times.
 
     What is steered to 0 is `owed`, the difference of the two integrals, and not that of two means: so chance,
     of which a few conversations have much, and what went wrong at first are made up for.  With P,
@@ -69,9 +69,10 @@ class Matching:
     control would be loaded too much.
     """
 
-    def __init__(self, rate: float, *, auto: bool) -> None:
+    def __init__(self, rate: float, *, auto: bool, most: float = MOST_TIMES) -> None:
         self.rate = rate
         self._first = rate
+        self._most = max(most, rate)
         self._auto = auto
         self._workers: dict[int, _Worker] = {}
         self._heard_s: float | None = None  # an engine's busy s of this slice; None: no worker told
@@ -141,7 +142,7 @@ class Matching:
         now = _within(_MOST_AT_ONCE, owed + (self._production - self._control) / self._usual)
         learnt = self._learnt + _within(_MOST_AT_ONCE, owed) * span_s / _LEARNT_S
         self._learnt = _within(log(_WIDEST), learnt)
-        low, high = self._first / _WIDEST, min(MOST_TIMES, self._first * _WIDEST)
+        low, high = self._first / _WIDEST, min(self._most, self._first * _WIDEST)
         self.rate = max(low, min(high, self._first * exp(self._learnt + now)))
 
 

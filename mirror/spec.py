@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 
 from mirror.brakes import BrakeSpec
+from wire.dialect import dialect
 from wire.tls import ClientTls
 
 CONTROL = "control"
 TWIN = "control-twin"  # the second engine of the control's configuration, whose answers are the control's own
 PRODUCTION = "production"
+MOST_TIMES = 8.0  # so often is one conversation sent, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,12 @@ class MirrorExperiment:
     def engines(self) -> tuple[ArmSpec, ...]:
         """The arms, and the control's second engine behind them, if there is one."""
         return self.arms if self.twin is None else (*self.arms, self.twin)
+
+    @property
+    def most_times(self) -> float:
+        """How often `auto` may send a conversation: once where an arm takes no salt, and would find its
+        duplicates cached."""
+        return MOST_TIMES if all(dialect(arm.kind).takes_cache_salt for arm in self.arms) else 1.0
 
     @property
     def longest_s(self) -> float:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.matching import SLICE_NS, Matching
+from mirror.spec import ArmSpec, MirrorExperiment
 
 S = 1_000_000_000
 
@@ -68,6 +69,18 @@ def test_the_rate_never_leaves_its_bounds(loads: list[tuple[float, float]]) -> N
         matching.production(0, number * 5 * S, busy, 1)
         matching.look(number * 5 * S, {"control": arm})
         assert 0.125 <= matching.rate <= 2.0
+
+
+@pytest.mark.parametrize(
+    ("kinds", "may"), [(("vllm", "sglang"), True), (("vllm", "llamacpp"), False), (("auto", "vllm"), False)]
+)
+def test_auto_sends_nothing_twice_where_an_arm_takes_no_salt(kinds: tuple[str, str], may: bool) -> None:
+    """Such an arm would find a conversation's duplicates cached, and the others would not."""
+    names = ("control", "fp8")
+    arms = tuple(ArmSpec(name, "http://x", kind) for name, kind in zip(names, kinds, strict=True))
+    matching = Matching(0.5, auto=True, most=MirrorExperiment("e", None, arms).most_times)
+    run(matching, 200, per_rate=0.1, production=40.0)
+    assert (matching.rate > 1.0) == may and (may or matching.rate == 1.0)
 
 
 def test_a_slice_has_the_means_of_one_engine_and_of_each_arm() -> None:
