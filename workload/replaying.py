@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -99,8 +100,11 @@ def slo_of(given: argparse.Namespace) -> Slo:
 
 
 async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int, into: Sent[Reply]) -> bool:
-    """Send these; whether all were, for at SIGINT asyncio cancels it."""
-    loop = asyncio.get_running_loop()
+    """Send these; whether all were, for SIGINT ends it."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    # Not left to `asyncio.run`: a signal that comes just as its loop begins to wait does not wake it.
+    loop.add_signal_handler(signal.SIGINT, task.cancel)
     async with session() as http:
         sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
         if any(ask.body is None for ask in listed):
