@@ -1,7 +1,10 @@
 """A worker's end of the lane: what is offered within a moment goes out together, or is counted."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgpack
 import uvloop
@@ -28,20 +31,28 @@ async def connected(link: LaneLink, path: Path) -> None:
     await asyncio.get_running_loop().create_unix_connection(lambda: link, str(path))
 
 
+@asynccontextmanager
+async def listening(path: Path, reads: list[list[Any]], most: int) -> AsyncIterator[asyncio.Event]:
+    """A shadow process that keeps the frames of each read; the event is set once there are so many."""
+    heard = asyncio.Event()
+
+    async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        unpacker = msgpack.Unpacker()
+        while data := await reader.read(1 << 16):
+            unpacker.feed(data)
+            reads.append(list(unpacker))
+            if sum(map(len, reads)) == most:
+                heard.set()
+        writer.close()
+
+    async with await asyncio.start_unix_server(shadow, str(path)):
+        yield heard
+
+
 def test_what_is_offered_in_one_turn_arrives_whole_and_in_order(tmp_path: Path) -> None:
     async def go() -> None:
-        path, heard, frames = tmp_path / "lane.sock", asyncio.Event(), list[list[object]]()
-
-        async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            unpacker = msgpack.Unpacker()
-            while data := await reader.read(1 << 16):
-                unpacker.feed(data)
-                frames.extend(unpacker)
-                if len(frames) == 60:
-                    heard.set()
-            writer.close()
-
-        async with await asyncio.start_unix_server(shadow, str(path)):
+        path, reads = tmp_path / "lane.sock", list[list[Any]]()
+        async with listening(path, reads, 60) as heard:
             link = link_to(path, asyncio.get_running_loop())
             await connected(link, path)
             for turn in range(3):
@@ -50,7 +61,8 @@ def test_what_is_offered_in_one_turn_arrives_whole_and_in_order(tmp_path: Path) 
                 await asyncio.sleep(0)
             async with asyncio.timeout(20):
                 await heard.wait()
-            assert [frame[1]["id"] for frame in frames] == [f"r{n}" for n in range(60)]  # type: ignore[index]
+            frames = [frame for read in reads for frame in read]
+            assert [frame[1]["id"] for frame in frames] == [f"r{n}" for n in range(60)]
             assert not link.dropped
             link._transport.close()  # type: ignore[union-attr]
             await asyncio.sleep(0.05)
@@ -60,18 +72,8 @@ def test_what_is_offered_in_one_turn_arrives_whole_and_in_order(tmp_path: Path) 
 
 def test_copies_of_a_moment_are_written_together(tmp_path: Path) -> None:
     async def go() -> None:
-        path, heard, reads = tmp_path / "lane.sock", asyncio.Event(), list[int]()
-
-        async def shadow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            unpacker = msgpack.Unpacker()
-            while data := await reader.read(1 << 16):
-                unpacker.feed(data)
-                reads.append(len(list(unpacker)))
-                if sum(reads) == 50:
-                    heard.set()
-            writer.close()
-
-        async with await asyncio.start_unix_server(shadow, str(path)):
+        path, reads = tmp_path / "lane.sock", list[list[Any]]()
+        async with listening(path, reads, 50) as heard:
             link = link_to(path, asyncio.get_running_loop())
             await connected(link, path)
             for number in range(50):
