@@ -8,14 +8,18 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from statistics import median
 from typing import TypeVar
 
+import msgspec
+
 from analysis.readers._choose import reader_of
+from analysis.redact import Redaction
+from analysis.scrub import Done, Text
 from analysis.timing import timing
 from analysis.transcript import Transcript
-from gateway.recording.redact import Redaction
 from gateway.recording.said import Said, said
 from gateway.recording.spec import RecordSpec
 from mirror.frames import Copy, Missed, Served, production_answer
@@ -75,7 +79,7 @@ class Clerk:
     `began_ns` is the recording's beginning, on the clock of the frames, if no request of the first frame came
     before it.  `write(line)` gives None, or the
     reason why it could not.  `ratios` are the bytes a token of each model took, of an earlier run of the same
-    recording; what is learned is added.  `scrub(row, then)` calls `then` with what of a row with text may be
+    recording; what is learned is added.  `scrub(text, done)` calls `done` with what of a row's text may be
     written.
     """
 
@@ -86,7 +90,7 @@ class Clerk:
         write: Callable[[bytes], str | None],
         ratios: dict[str, float] | None = None,
         *,
-        scrub: Callable[[Row, Callable[[Row], None]], None] | None = None,
+        scrub: Callable[[Text, Done], None] | None = None,
     ) -> None:
         self._spec = spec
         self._began_ns = began_ns
@@ -209,10 +213,11 @@ class Clerk:
             self._finish(row)
         else:
             self._scrubbing += 1
-            self._scrub(row, self._scrubbed)
+            self._scrub(Text(row.request, row.answer), partial(self._scrubbed, row))
 
-    def _scrubbed(self, row: Row) -> None:
+    def _scrubbed(self, row: Row, text: Text) -> None:
         self._scrubbing -= 1
+        row = msgspec.structs.replace(row, request=text.request, answer=text.answer)
         if row.id in self._forgotten:
             self.dropped[FORGOTTEN] += 1
         else:

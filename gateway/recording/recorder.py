@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from analysis.scrub import Scrubber
 from gateway.recording.clerk import Clerk
 from gateway.recording.files import Files
 from gateway.recording.forgetting import Keeping
-from gateway.recording.scrub import Scrubber
 from gateway.recording.spec import RecordSpec
 from mirror.frames import Copy, Missed, Served
 from wire.errors import told

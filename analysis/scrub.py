@@ -1,15 +1,13 @@
-"""Text goes through the operator's own command before it is written; what does not come back goes without."""
+"""Text goes through the operator's own command before it is at rest; what does not come back never is."""
 
 import asyncio
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
-
-from workload.row import Row
 
 WAITING: Final = "waiting"  # too much of it waits for the command
 FAILED: Final = "failed"  # the command ended, was silent for too long, or answered something else
@@ -18,7 +16,7 @@ STOPPED: Final = "stopped"
 _ANSWER_S: Final = 10.0
 _AGAIN_S: Final = 1.0
 _PIECE_BYTES: Final = 64 << 10
-_MOST_ROWS: Final = 1000
+_MOST_TEXTS: Final = 1000
 _MOST_BYTES: Final = 64 << 20
 _LINE_BYTES: Final = 64 << 20
 
@@ -32,7 +30,16 @@ _BROKEN: Final = (
     asyncio.LimitOverrunError,
 )
 
-Done = Callable[[Row], None]
+
+class Text(NamedTuple):
+    """A request, as its body's fields, and an answer; of either there may be none."""
+
+    request: dict[str, Any] | None = None
+    answer: str | None = None
+
+
+NONE: Final = Text()
+Done = Callable[[Text], None]
 
 
 class _Clean(msgspec.Struct, forbid_unknown_fields=True):
@@ -43,26 +50,26 @@ class _Clean(msgspec.Struct, forbid_unknown_fields=True):
 class Scrubber:
     """Hands each text to a command, a JSON object {"request", "answer"} a line, and takes back one a line.
 
-    `lost` counts rows that were written without their text, by reason.  A command that is killed
-    has `ends_s` to end, and so has its pipe.
+    `lost` counts texts that did not come back, by reason: `done` is then called with none.  A command that is
+    killed has `ends_s` to end, and so has its pipe.
     """
 
     def __init__(self, command: Sequence[str], log: Any, *, ends_s: float = 5.0) -> None:
         self._command = command
         self._log = log
         self._ends_s = ends_s
-        self._waiting: deque[tuple[Row, bytes, Done]] = deque()
+        self._waiting: deque[tuple[bytes, Done]] = deque()
         self._waiting_bytes = 0
         self._fresh = asyncio.Event()
         self.lost: Counter[str] = Counter()
 
-    def scrub(self, row: Row, done: Done) -> None:
-        """Have `done(row)` called with what may be written, in the order of calls."""
-        line = msgspec.json.encode({"request": row.request, "answer": row.answer}) + b"\n"
-        if len(self._waiting) >= _MOST_ROWS or self._waiting_bytes + len(line) > _MOST_BYTES:
-            self._without(row, done, WAITING)
+    def scrub(self, text: Text, done: Done) -> None:
+        """Have `done` called with what may be written of `text`, in the order of calls."""
+        line = msgspec.json.encode(text._asdict()) + b"\n"
+        if len(self._waiting) >= _MOST_TEXTS or self._waiting_bytes + len(line) > _MOST_BYTES:
+            self._without(done, WAITING)
             return
-        self._waiting.append((row, line, done))
+        self._waiting.append((line, done))
         self._waiting_bytes += len(line)
         self._fresh.set()
 
@@ -75,17 +82,15 @@ class Scrubber:
             try:
                 await self._life()
             except _BROKEN as error:
-                self._log.error("text is recorded no more until the command answers", why=_told(error))
+                self._log.error("text is kept no more until the command answers", why=_told(error))
                 if self._waiting:
-                    row, done = self._taken()
-                    self._without(row, done, FAILED)
+                    self._without(self._taken(), FAILED)
             await asyncio.sleep(_AGAIN_S)
 
     def close(self) -> None:
-        """Nothing comes back any more: what waits is written without its text."""
+        """Nothing comes back any more: of what waits nothing is written."""
         while self._waiting:
-            row, done = self._taken()
-            self._without(row, done, STOPPED)
+            self._without(self._taken(), STOPPED)
 
     async def _life(self) -> None:
         """One life of the command; raises how it ended."""
@@ -102,12 +107,11 @@ class Scrubber:
             while True:
                 while self._waiting:
                     async with asyncio.timeout(_ANSWER_S):
-                        process.stdin.write(self._waiting[0][1])
+                        process.stdin.write(self._waiting[0][0])
                         await process.stdin.drain()
                         said = await process.stdout.readuntil(b"\n")
                     clean = msgspec.json.decode(said, type=_Clean)
-                    row, done = self._taken()
-                    done(msgspec.structs.replace(row, request=clean.request, answer=clean.answer))
+                    self._taken()(Text(clean.request, clean.answer))
                 self._fresh.clear()
                 await self._fresh.wait()
         finally:
@@ -124,14 +128,14 @@ class Scrubber:
                 async with asyncio.timeout(self._ends_s):
                     await process.wait()
 
-    def _taken(self) -> tuple[Row, Done]:
-        row, line, done = self._waiting.popleft()
+    def _taken(self) -> Done:
+        line, done = self._waiting.popleft()
         self._waiting_bytes -= len(line)
-        return row, done
+        return done
 
-    def _without(self, row: Row, done: Done, why: str) -> None:
+    def _without(self, done: Done, why: str) -> None:
         self.lost[why] += 1
-        done(msgspec.structs.replace(row, request=None, answer=None))
+        done(NONE)
 
 
 def _told(error: BaseException) -> str:
