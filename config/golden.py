@@ -21,7 +21,7 @@ class Golden(Strict):
         default=50, description="One after so many copies, once the trial has begun; each only once."
     )
     shipped: bool = Field(
-        default=True, description="Whether the 120 that come with Shadowlane are asked; 14 ask for programs."
+        default=True, description="Whether the 200 that come with Shadowlane are asked; 28 ask for programs."
     )
     files: Annotated[tuple[Path, ...], BeforeValidator(_listed)] = Field(
         default=(), description="Files of more: our own format, GSM8K's or HumanEval's, plain or gzipped."

@@ -1,8 +1,10 @@
-"""A right answer to each golden request that comes with Shadowlane, and one that is nearly right."""
+"""A right answer to each golden request that comes with Shadowlane, then those that are nearly right."""
 
-from math import ceil, lcm
+from math import ceil, comb, gcd, lcm
 
-Answers = list[tuple[str, str]]
+from tests.gateway.golden.shipped_programs import PROGRAMS
+
+Answers = list[tuple[str, ...]]
 
 
 def _book() -> int:
@@ -54,6 +56,26 @@ _SUMS = [
     300 / (70 + 80),
     30 - 2,
     25 - 15 - 4,
+    5 * 36 / 24,
+    (64 - 2 * 22) / 2,
+    (22 * 60 + 40 + 5 * 60 + 35) % (24 * 60),
+    100 * (0.25 * 8) / (8 + 2),
+    3 * 14 * 17,
+    next(n for n in range(1, 156) if n * (n + 1) == 156),
+    sum(45 + 10 * day for day in range(5)),
+    250 * 0.04 / 2,
+    4 * 169**0.5,
+    (61 - 5) / (1 + 3 + 3),
+    (200 + 600) / (72 / 3.6),
+    comb(9, 2),
+    350 * 1.1 * 0.98,
+    (90 - 48) / 3.5,
+    3 * 8 + 2 * 12 - 41,
+    gcd(84, 126),
+    (5 - 2) ** 3,
+    5000 / 400 * 96 / 60,
+    (20 + 8) / (3 - 1),
+    12 * (15 - 2) * 2 / 3,
 ]
 
 _WORDS: Answers = [
@@ -90,6 +112,22 @@ _WORDS: Answers = [
     ("no", "yes"),
     ("14", "16"),
     ("Children", "childs"),
+    ("Mercury", "zinc", "Mercury and tin"),
+    ("ltncy", "ltnc", "latency"),
+    ("February", "June", "February, March"),
+    ("stones", "small", "downhill"),
+    ("Paul.", "Rita", "Sven"),
+    ("c8", "200", "CC"),
+    ("Book", "livre", "pound"),
+    ("37", "31", "33"),
+    ("29", "28", "30"),
+    ("21", "20", "13"),
+    ("No", "yes", "no yes"),
+    ("better", "gooder", "best"),
+    ("a", "n", "an"),
+    ("7 19 31 102", "102 19 31 7", "102 31 19 7"),
+    ("no", "Yes.", "no, but yes"),
+    ("Ottawa", "Toronto", "Ottawa or Toronto"),
 ]
 
 _FORMS: Answers = [
@@ -112,6 +150,20 @@ _FORMS: Answers = [
     ("L A N E", "LANE"),
     ("75%", "0.75"),
     ("left\nright", "left right"),
+    ("05:07:09", "5:7:9", "05:07:9"),
+    ("lanes", "Lanes", "lane", "two words"),
+    ("12006", "12,006", "1206"),
+    ("404 Not Found", "404 not found", "404", "Not Found"),
+    ("ALPHA | BETA | GAMMA", "alpha | beta | gamma", "ALPHA|BETA|GAMMA"),
+    ("[docs](https://example.org)", "(docs)[https://example.org]", "docs: https://example.org"),
+    ("47%", "50%", "47 %", "0.47"),
+    ("ops@example.org", "Ops@example.org", "ops at example.org"),
+    ("07/11/1999", "11/07/1999", "7/11/1999"),
+    ("one\ntwo\nthree", "one two three", "three\ntwo\none", "One\nTwo\nThree"),
+    ("4.5e-05", "4.5E-05", "45e-06", "4.5e-5"),
+    ("???", "??", "????", "? ? ?"),
+    ("WindoW", "window", "WINDOW", "Window"),
+    ("2.10.0", "3.0.0", "2.10", "2.9.5"),
 ]
 
 _JSON: Answers = [
@@ -134,205 +186,61 @@ _JSON: Answers = [
     ('{"order": {"id": 7710, "paid": true}}', '{"order": {"id": "7710", "paid": true}}'),
     ('[{"id": 1, "city": "Rome"}, {"id": 2, "city": "Bonn"}]', '[{"id": 1, "city": "Rome"}]'),
     ('{"label": "login"}', '{"label": "billing"}'),
-]
-
-_CODE: Answers = [
     (
-        """
-def largest_gap(numbers):
-    ordered = sorted(numbers)
-    return max((b - a for a, b in zip(ordered, ordered[1:])), default=0)
-""",
-        """
-def largest_gap(numbers):
-    return max(numbers, default=0) - min(numbers, default=0)
-""",
+        '{"name": "R. Okafor", "room": 12, "date": "2025-04-09"}',
+        '{"name": "R. Okafor", "room": "12", "date": "2025-04-09"}',
+        '{"name": "R. Okafor", "room": 12, "date": "2025-09-04"}',
+    ),
+    ('["lamp", "near", "blue", "door"]', '["lamp", "blue", "near", "door"]', '["lamp", "near", "blue"]'),
+    ('{"even": [8, 12], "odd": [3, 5]}', '{"even": [12, 8], "odd": [3, 5]}', '{"even": [8, 12]}'),
+    ('{"hours": 1, "minutes": 35}', '{"hours": 0, "minutes": 95}', '{"hours": 1.58, "minutes": 35}'),
+    ('{"language": "German"}', '{"language": "Dutch"}', '{"Language": "German"}'),
+    ("[[1, 0], [0, 1]]", "[1, 0, 0, 1]", "[[1, 1], [1, 1]]", "[[0, 1], [1, 0]]"),
+    (
+        '{"retries": 3, "timeout": 2.5, "debug": false}',
+        '{"retries": 3, "timeout": 2.5, "debug": "off"}',
+        '{"retries": "3", "timeout": "2.5", "debug": false}',
     ),
     (
-        """
-from itertools import groupby
-def run_lengths(text):
-    return [(c, len(list(run))) for c, run in groupby(text)]
-""",
-        """
-def run_lengths(text):
-    return [(c, text.count(c)) for c in sorted(set(text))] + [('', 0)]
-""",
+        '{"name": "Bo", "tags": ["x", "y"]}',
+        "{name: 'Bo', tags: ['x', 'y']}",
+        '{"name": "Bo", "tags": ["xy"]}',
     ),
+    ('{"go": 3, "stop": 2}', '{"go": 2, "stop": 3}', '{"go": 3}', '{"go": 3, "stop": 2, "total": 5}'),
     (
-        """
-def merge(spans):
-    merged = []
-    for begin, end in sorted(spans):
-        if merged and begin <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((begin, end))
-    return merged
-""",
-        """
-def merge(spans):
-    return sorted(spans)
-""",
+        '{"seventeen": true, "twenty_one": false}',
+        '{"seventeen": true, "twenty_one": true}',
+        '{"seventeen": 1, "twenty_one": 0}',
     ),
+    ('[true, null, "a", 7]', '[7, "a", null, true]', '["true", null, "a", 7]', '[1, null, "a", 7]'),
     (
-        """
-def is_balanced(text):
-    open = []
-    for c in text:
-        if c in "([{":
-            open.append(c)
-        elif c in ")]}" and (not open or "([{".index(open.pop()) != ")]}".index(c)):
-            return False
-    return not open
-""",
-        """
-def is_balanced(text):
-    for begin, end in ("()", "[]", "{}"):
-        open = 0
-        for c in text:
-            open += (c == begin) - (c == end)
-            if open < 0:
-                return False
-        if open:
-            return False
-    return True
-""",
+        '{"method": "GET", "path": "/items", "query": {"page": "2", "sort": "name"}}',
+        '{"method": "GET", "path": "/items", "query": {"page": 2, "sort": "name"}}',
+        '{"method": "GET", "path": "/items?page=2&sort=name", "query": {}}',
     ),
+    ('{"text": "say \\"go\\" now"}', '{"text": "say "go" now"}', '{"text": "say go now"}'),
+    ('{"2": 4, "3": 9, "4": 16}', '{"2": 4, "3": 6, "4": 8}', "{2: 4, 3: 9, 4: 16}"),
+    ('{"celsius": -4, "frozen": true}', '{"celsius": 4, "frozen": true}', '{"celsius": -4, "frozen": "yes"}'),
     (
-        """
-def to_base(n, base):
-    digits = ""
-    while n:
-        n, digit = divmod(n, base)
-        digits = "0123456789abcdef"[digit] + digits
-    return digits or "0"
-""",
-        """
-def to_base(n, base):
-    return format(n, 'x')
-""",
-    ),
-    (
-        """
-from statistics import median as median_of
-""",
-        """
-def median_of(numbers):
-    return sorted(numbers)[len(numbers) // 2]
-""",
-    ),
-    (
-        """
-def is_palindrome(text):
-    kept = [c.lower() for c in text if c.isalnum()]
-    return kept == kept[::-1]
-""",
-        """
-def is_palindrome(text):
-    kept = [c for c in text.lower() if c not in ' ,:']
-    return kept == kept[::-1]
-""",
-    ),
-    (
-        """
-def fizz_buzz(n):
-    return ['Fizz' * (k % 3 == 0) + 'Buzz' * (k % 5 == 0) or str(k) for k in range(1, n + 1)]
-""",
-        """
-def fizz_buzz(n):
-    return ['Fizz' if k % 3 == 0 else 'Buzz' if k % 5 == 0 else str(k) for k in range(1, n + 1)]
-""",
-    ),
-    (
-        """
-def transpose(rows):
-    return [list(column) for column in zip(*rows)]
-""",
-        """
-def transpose(rows):
-    return [list(reversed(row)) for row in rows]
-""",
-    ),
-    (
-        """
-def to_roman(n):
-    pairs = [(1000, 'M'), (900, 'CM'), (500, 'D'), (400, 'CD'), (100, 'C'), (90, 'XC'), (50, 'L'),
-             (40, 'XL'), (10, 'X'), (9, 'IX'), (5, 'V'), (4, 'IV'), (1, 'I')]
-    found = ''
-    for value, sign in pairs:
-        found += sign * (n // value)
-        n %= value
-    return found
-""",
-        """
-def to_roman(n):
-    pairs = [(1000, 'M'), (900, 'CM'), (500, 'D'), (100, 'C'), (90, 'XC'), (50, 'L'),
-             (10, 'X'), (9, 'IX'), (5, 'V'), (4, 'IV'), (1, 'I')]
-    found = ''
-    for value, sign in pairs:
-        found += sign * (n // value)
-        n %= value
-    return found
-""",
-    ),
-    (
-        """
-def top_words(text, n):
-    words = text.lower().split()
-    return sorted(set(words), key=lambda word: (-words.count(word), word))[:n]
-""",
-        """
-def top_words(text, n):
-    return sorted(set(text.split()))[:n]
-""",
-    ),
-    (
-        """
-def digit_sum(n):
-    return sum(int(digit) for digit in str(abs(n)))
-""",
-        """
-def digit_sum(n):
-    return sum(int(digit) for digit in str(n))
-""",
-    ),
-    (
-        """
-def second_largest(numbers):
-    values = sorted(set(numbers))
-    return values[-2] if len(values) > 1 else None
-""",
-        """
-def second_largest(numbers):
-    return sorted(numbers)[-2]
-""",
-    ),
-    (
-        """
-def caesar(text, k):
-    def moved(c):
-        first = 'a' if 'a' <= c <= 'z' else 'A' if 'A' <= c <= 'Z' else None
-        return c if first is None else chr((ord(c) - ord(first) + k) % 26 + ord(first))
-    return ''.join(map(moved, text))
-""",
-        """
-def caesar(text, k):
-    return ''.join(chr(ord(c) + k) for c in text)
-""",
+        '{"cheapest": "bread", "total": 11}',
+        '{"cheapest": "tea", "total": 11}',
+        '{"cheapest": "bread", "total": 9}',
     ),
 ]
 
 _KINDS = {
-    "sum": [(f"That makes it.\n#### {number:g}", f"#### {number + 1:g}") for number in _SUMS],
+    "sum": [
+        (f"That makes it.\n#### {n:g}", f"#### {n + 1:g}", f"#### {-n:g}", f"{n:g}, so\n#### {10 * n:g}")
+        for n in _SUMS
+    ],
     "word": _WORDS,
     "form": _FORMS,
     "json": _JSON,
-    "code": _CODE,
+    "code": PROGRAMS,
 }
 
 ANSWERS = {
-    f"shipped/{kind}-{number}": both
+    f"shipped/{kind}-{number}": told
     for kind, answers in _KINDS.items()
-    for number, both in enumerate(answers, start=1)
+    for number, told in enumerate(answers, start=1)
 }
