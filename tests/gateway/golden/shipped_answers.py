@@ -228,7 +228,7 @@ _JSON: Answers = [
     ),
 ]
 
-_KINDS = {
+_KINDS: dict[str, Answers] = {
     "sum": [
         (f"That makes it.\n#### {n:g}", f"#### {n + 1:g}", f"#### {-n:g}", f"{n:g}, so\n#### {10 * n:g}")
         for n in _SUMS
