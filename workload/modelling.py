@@ -11,6 +11,7 @@ from random import Random
 import msgspec
 
 from workload import fidelity, sweep
+from workload.asks import CHAT
 from workload.formats import Recording, read, spread
 from workload.generate import generate
 from workload.model import Model, fit
@@ -20,7 +21,6 @@ from workload.row import Row, to_line
 from workload.scenario import Plan, rescheduled
 from workload.talks import talks
 from workload.traces import TraceError
-from workload.words import Scale
 
 
 def run_fit(given: argparse.Namespace) -> int:
@@ -99,9 +99,8 @@ async def _points(
     settings, names, rng = settings_of(given, "recorded"), count(1), Random(given.seed)
     made: list[sweep.Point] = []
     async with session() as http:
-        first = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
-        scale = await first.scale(settings.model)
-        sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
+        sender = HttpSender(http, settings, clock=time.monotonic)
+        await sender.learn(CHAT, settings.model)
         for load in loads:
             one = await sweep.point(
                 kind,

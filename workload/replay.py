@@ -15,13 +15,13 @@ import aiohttp
 import msgspec
 
 from wire.tasks import Tasks
-from workload.asks import CHAT, Ask
+from workload.asks import Ask
+from workload.kinds import Messages, bounded, kind_of, made_up
 from workload.reply import Reply, reply
 from workload.words import Scale, text_of
 
 T = TypeVar("T")
 History = Literal["recorded", "engine"]
-Messages = list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -118,15 +118,23 @@ class Settings:
 
 
 class HttpSender:
-    """Sends requests to one server.  `clock` gives seconds."""
+    """Sends requests to one server.  `clock` gives seconds.
+
+    `scales` are how many tokens the server makes of words on each path, where it was asked (`learn`).
+    """
 
     def __init__(
-        self, session: aiohttp.ClientSession, settings: Settings, *, clock: Callable[[], float], scale: Scale
+        self,
+        session: aiohttp.ClientSession,
+        settings: Settings,
+        *,
+        clock: Callable[[], float],
+        scales: Mapping[str, Scale] | None = None,
     ) -> None:
         self._session = session
         self._settings = settings
         self._clock = clock
-        self._scale = scale
+        self._scales = dict(scales or {})
         self._said: dict[str, Messages] = {}  # what was sent for those that others continue
         self.continued: Counter[str] = Counter()
 
@@ -135,26 +143,28 @@ class HttpSender:
         """Where it sends to."""
         return self._settings.url
 
-    async def scale(self, model: str | None) -> Scale:
-        """How many tokens the server makes of words.  Raises ValueError where it does not answer."""
+    async def learn(self, path: str, model: str | None) -> Scale:
+        """Ask how many tokens the server makes of words there.  ValueError: it does not answer."""
+        kind = kind_of(path)
+        if kind is None:
+            raise ValueError(f"no prompt can be made up for {path}")
 
         async def count(text: str) -> int | None:
-            body = {"messages": [{"role": "user", "content": text}], "max_tokens": 1, "stream": False}
-            got = await self.post(CHAT, body if model is None else {**body, "model": model}, 0.0)
+            body = bounded(kind, made_up(Ask(0.0, "", 1, 1, path=path), text), 1)
+            got = await self.post(path, body if model is None else {**body, "model": model}, 0.0)
             if got.failure is not None:
-                raise ValueError(f"{self.url} does not answer a first request: {got.failure}")
+                raise ValueError(f"{self.url} does not answer a first request to {path}: {got.failure}")
             return got.prompt_tokens
 
-        return await measured_scale(count)
+        self._scales[path] = await measured_scale(count)
+        return self._scales[path]
 
     async def send(self, ask: Ask, scheduled_s: float, earlier: Reply | None) -> Reply:
         """Send one request and read its answer to the end.  Nothing raises but being cancelled."""
-        body, path = self._body(ask, earlier)
-        return await self.post(path, body, scheduled_s)
+        return await self.post(ask.path, self._body(ask, earlier), scheduled_s)
 
     async def post(self, path: str, body: Mapping[str, Any], scheduled_s: float) -> Reply:
         """Send this body."""
-        streamed = body.get("stream") is True
         reads: list[tuple[float, bytes]] = []
         status, failure = None, None
         content = msgspec.json.encode(body)
@@ -173,41 +183,35 @@ class HttpSender:
             failure = "refused" if status is None else "cut"
         return reply(
             reads,
+            path=path,
             scheduled_s=scheduled_s,
             sent_s=sent_s,
             ended_s=self._clock(),
             status=status,
             failure=failure,
-            streamed=streamed and status == 200,
+            streamed=body.get("stream") is True and status == 200,
         )
 
-    def _body(self, ask: Ask, earlier: Reply | None) -> tuple[dict[str, Any], str]:
-        settings = self._settings
-        path = ask.path if ask.body is not None else CHAT
+    def _body(self, ask: Ask, earlier: Reply | None) -> dict[str, Any]:
+        settings, kind = self._settings, kind_of(ask.path)
         body: dict[str, Any] = dict(ask.body or {})
-        if path == CHAT:
-            body["messages"] = self._messages(ask, earlier)
-            self._said[ask.id] = body["messages"]
-        if ask.sampling is not None and ask.body is None:
-            given = msgspec.to_builtins(ask.sampling)
-            body |= {name: value for name, value in given.items() if value is not None}
+        if kind is not None and kind.talks:
+            said = self._messages(ask, earlier, body.get(kind.prompt))
+            self._said[ask.id] = said
+            body = {**body, kind.prompt: said} if ask.body is not None else made_up(ask, said)
+        elif kind is not None and ask.body is None:
+            body = made_up(ask, self._text(ask, 0.0))
         model = settings.model or body.get("model") or ask.model
         if model is not None:
             body["model"] = model
-        for name in ("max_tokens", "max_completion_tokens"):
-            body.pop(name, None)
-        if path != "/v1/responses":
-            body["max_tokens"] = ask.output_tokens
-        if settings.ignore_eos:
-            body |= {"ignore_eos": True, "min_tokens": ask.output_tokens}
-        body["stream"] = True
-        if path in (CHAT, "/v1/completions"):
-            body["stream_options"] = {"include_usage": True}
-        return {**body, **settings.extra}, path
+        if kind is not None:
+            body = bounded(kind, body, ask.output_tokens, ignore_eos=settings.ignore_eos)
+        return {**body, **settings.extra}
 
-    def _messages(self, ask: Ask, earlier: Reply | None) -> Messages:
+    def _messages(self, ask: Ask, earlier: Reply | None, recorded: Any) -> Messages:
+        if isinstance(recorded, str):
+            recorded = [{"role": "user", "content": recorded}]
         said = self._said.get(ask.after) if ask.after is not None else None
-        recorded: Messages | None = ask.body.get("messages") if ask.body is not None else None
         goes_on = self._settings.history == "engine" and said is not None and earlier is not None
         if goes_on and said is not None and earlier is not None and earlier.failure is None and earlier.text:
             answer = {"role": "assistant", "content": earlier.text}
@@ -218,13 +222,14 @@ class HttpSender:
                 self.continued["engine"] += 1
                 answered = earlier.tokens if earlier.tokens is not None else len(earlier.token_s)
                 skip = min(ask.prompt_tokens - 1.0, float(ask.shared + answered))
-                return [*said, answer, self._user(ask, skip)]
+                return [*said, answer, {"role": "user", "content": self._text(ask, skip)}]
         self.continued["recorded"] += 1
-        return recorded if recorded is not None else [self._user(ask, 0.0)]
+        return recorded if recorded is not None else [{"role": "user", "content": self._text(ask, 0.0)}]
 
-    def _user(self, ask: Ask, skip: float) -> dict[str, Any]:
-        text = text_of(ask.blocks, ask.block_tokens, ask.prompt_tokens, self._scale, skip=skip, name=ask.id)
-        return {"role": "user", "content": text or "so"}
+    def _text(self, ask: Ask, skip: float) -> str:
+        scale = self._scales.get(ask.path, Scale())
+        made = text_of(ask.blocks, ask.block_tokens, ask.prompt_tokens, scale, skip=skip, name=ask.id)
+        return made or "so"
 
 
 def _newest(messages: Messages) -> Messages:

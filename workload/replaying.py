@@ -7,7 +7,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -17,12 +18,12 @@ import msgspec
 from workload.arrivals import poisson
 from workload.asks import Ask, asks, at_speed
 from workload.formats import Recording, read, spread
+from workload.kinds import sendable
 from workload.packed import Lines, Packing
 from workload.replay import HttpSender, Sent, Settings, open_loop
 from workload.reply import Reply
 from workload.results import Slo, results, table, to_map
 from workload.row import Row, to_line
-from workload.words import Scale
 
 _PACKINGS: dict[str, Packing] = {".zst": "zstd", ".gz": "gzip"}
 KEY = "SHADOWLANE_REPLAY_KEY"
@@ -36,7 +37,11 @@ def run(given: argparse.Namespace) -> int:
         if file is not None and not file.absolute().parent.is_dir():
             raise ValueError(f"{file}: there is no folder {file.absolute().parent}")
     found = read(given.file, block_tokens=given.block_tokens)
-    listed = schedule(given, found)
+    rows, left_out = sendable(found.rows)
+    listed = schedule(given, replace(found, rows=rows))
+    if not rows:
+        paths = ", ".join(sorted(left_out))
+        raise ValueError(f"{given.file[0]}: nothing to send: no text was recorded of requests to {paths}")
     if not listed:
         raise ValueError(f"{given.file[0]}: nothing to send: --requests and --seconds leave none; raise them")
     texts = sum(ask.body is not None for ask in listed)
@@ -44,7 +49,7 @@ def run(given: argparse.Namespace) -> int:
         f"{len(listed)} requests of a {found.kind} file over {listed[-1].at_s:.1f} s, "
         f"{'with' if texts else 'without'} text; blocks of {found.block_tokens} tokens"
     )
-    return send(given, listed, text=texts > 0)
+    return send(given, listed, text=texts > 0, left_out=left_out)
 
 
 def schedule(given: argparse.Namespace, found: Recording) -> list[Ask]:
@@ -62,14 +67,14 @@ def schedule(given: argparse.Namespace, found: Recording) -> list[Ask]:
     return listed if given.requests is None else listed[: given.requests]
 
 
-def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool) -> int:
+def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool, left_out: Mapping[str, int]) -> int:
     """Send these, print what came of it, write what was asked for."""
     history = given.history if given.history != "auto" else "recorded" if text else "engine"
     settings = settings_of(given, history)
     sent = Sent[Reply]()
     is_whole = asyncio.run(_sent(settings, listed, given.most_open, sent))
     slo = slo_of(given)
-    figures = results(sent.results, slo, shed=sent.shed)
+    figures = results(sent.results, slo, shed=sent.shed, left_out=left_out)
     sys.stdout.write(table(figures, slo) + "\n")
     if given.json is not None:
         given.json.write_text(json.dumps(to_map(figures), indent=1) + "\n")
@@ -106,19 +111,18 @@ async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int, into:
     # Not left to `asyncio.run`: a signal that comes just as its loop begins to wait does not wake it.
     loop.add_signal_handler(signal.SIGINT, task.cancel)
     async with session() as http:
-        sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
-        if any(ask.body is None for ask in listed):
-            model = settings.model or next((ask.model for ask in listed if ask.model is not None), None)
+        sender = HttpSender(http, settings, clock=time.monotonic)
+        for path in dict.fromkeys(ask.path for ask in listed if ask.body is None):
+            asked = (ask.model for ask in listed if ask.path == path and ask.model is not None)
             waits = (
                 f"{settings.url} has not answered a first request yet; it may take {settings.timeout_s:g} s"
             )
             silence = loop.call_later(_SILENCE_S, say, f"{waits} (--timeout)")
             try:
-                scale = await sender.scale(model)
+                scale = await sender.learn(path, settings.model or next(asked, None))
             finally:
                 silence.cancel()
-            say(f"a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
-            sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
+            say(f"{path}: a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
         try:
             await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open, into=into)
         except asyncio.CancelledError:
@@ -152,7 +156,7 @@ def _row(ask: Ask, one: Reply, began_s: float) -> Row:
         parent=ask.after,
         model=ask.model,
         path=ask.path,
-        stream=True,
+        stream=one.in_tokens,
         sampling=ask.sampling,
         cached_tokens=one.cached_tokens,
         status=one.status,

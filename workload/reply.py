@@ -1,14 +1,18 @@
 """What came back for one request, and how fast?  Read out of a stream's bytes once it has ended.
 
 TTFT: the first content, reasoning or tool call after the request was sent.  ITL: the gaps between reads that
-brought tokens.  TPOT: (last - first token) / (tokens - 1).  E2E: to the last token.  A missing measure is
-None.
+brought tokens.  TPOT: (last - first token) / (tokens - 1).  E2E: to the last token, or to the last byte of an
+answer in one piece.  A missing measure is None.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+
+from analysis.readers._choose import reader_of
+from workload.asks import CHAT
+from workload.kinds import kind_of
 
 Reads = Sequence[tuple[float, bytes]]  # seconds, bytes
 
@@ -48,7 +52,10 @@ _event = msgspec.json.Decoder(_Event)
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One request's end.  Instants are seconds on the sender's clock; `failure`: None when it ended well."""
+    """One request's end.  Instants are seconds on the sender's clock; `failure`: None when it ended well.
+
+    `in_tokens`: tokens are what was asked for, not an embedding, a score or the like.
+    """
 
     scheduled_s: float
     sent_s: float
@@ -61,6 +68,7 @@ class Reply:
     tokens: int | None = None
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
+    in_tokens: bool = True
 
     @property
     def lag_s(self) -> float:
@@ -86,9 +94,23 @@ class Reply:
         return (self.token_s[-1] - self.token_s[0]) / (self.tokens - 1)
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the bytes of an answer say; `done`: they come to an end that the engine meant."""
+
+    text: str = ""
+    token_s: tuple[float, ...] = ()
+    tokens: int | None = None
+    prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    done: bool = True
+    failure: str | None = None
+
+
 def reply(
     reads: Reads,
     *,
+    path: str = CHAT,
     scheduled_s: float,
     sent_s: float,
     ended_s: float,
@@ -96,10 +118,38 @@ def reply(
     failure: str | None,
     streamed: bool,
 ) -> Reply:
-    """What the bytes of an answer say.  Nothing in them raises: what cannot be read is a failure."""
+    """What the bytes of an answer from `path` say.  Nothing in them raises: it is a failure."""
+    kind = kind_of(path)
+    is_ours = kind is not None and (kind.usage or kind.most is None)
+    read = _read(reads, streamed, ended_s) if is_ours else _read_by(path, reads, ended_s)
+    failure = failure or (read.failure if status == 200 else None)
+    if failure is None and status != 200:
+        failure = f"status {status}"
+    if failure is None and not read.done:
+        failure = "cut"
+    last_s = read.token_s[-1] if read.token_s else None
+    return Reply(
+        scheduled_s=scheduled_s,
+        sent_s=sent_s,
+        ended_s=ended_s,
+        status=status,
+        failure=failure,
+        text=read.text,
+        token_s=read.token_s if streamed else (),
+        last_s=last_s if streamed or failure is not None else ended_s,
+        tokens=read.tokens,
+        prompt_tokens=read.prompt_tokens,
+        cached_tokens=read.cached_tokens,
+        in_tokens=kind is not None and kind.most is not None,
+    )
+
+
+def _read(reads: Reads, streamed: bool, ended_s: float) -> _Read:
+    """OpenAI's chunks, or its answers in one piece; read here, for there are many of them in a replay."""
     text: list[str] = []
     arrivals: list[float] = []
     usage: _Usage | None = None
+    failure: str | None = None
     done = not streamed
     try:
         for at_s, line in _events(reads) if streamed else [(ended_s, b"".join(piece for _, piece in reads))]:
@@ -108,7 +158,7 @@ def reply(
                 continue
             event = _event.decode(line)
             usage = event.usage or usage
-            if status == 200 and bytes(event.error) not in (b"", b"null"):
+            if bytes(event.error) not in (b"", b"null"):
                 failure = failure or "error event"
             said = [_said(choice) for choice in event.choices]
             if any(one is not None for one in said):
@@ -116,24 +166,33 @@ def reply(
                 if not arrivals or at_s > arrivals[-1]:
                     arrivals.append(at_s)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        failure = failure or ("unreadable" if status == 200 else None)
-    if failure is None and status != 200:
-        failure = f"status {status}"
-    if failure is None and not done:
-        failure = "cut"
+        failure = failure or "unreadable"
     details = usage.prompt_tokens_details if usage is not None else None
-    return Reply(
-        scheduled_s=scheduled_s,
-        sent_s=sent_s,
-        ended_s=ended_s,
-        status=status,
-        failure=failure,
+    return _Read(
         text="".join(text),
-        token_s=tuple(arrivals) if streamed else (),
-        last_s=arrivals[-1] if arrivals else None,
+        token_s=tuple(arrivals),
         tokens=usage.completion_tokens if usage is not None else None,
         prompt_tokens=usage.prompt_tokens if usage is not None else None,
         cached_tokens=details.cached_tokens if details is not None else None,
+        done=done,
+        failure=failure,
+    )
+
+
+def _read_by(path: str, reads: Reads, ended_s: float) -> _Read:
+    """Anthropic's messages, responses, and what has a shape of its own, as arms' answers are read."""
+    reader = reader_of(path)
+    for at_s, piece in reads:
+        reader.feed(piece, round(at_s * 1e9))
+    found = reader.end(round(ended_s * 1e9))
+    return _Read(
+        text="".join(choice.reasoning + choice.text for choice in found.choices),
+        token_s=tuple(sorted({event.at_ns / 1e9 for event in found.token_events})),
+        tokens=found.completion_tokens if found.token_source == "usage" else None,
+        prompt_tokens=found.prompt_tokens,
+        cached_tokens=found.cached_tokens,
+        done=found.finished,
+        failure=None if found.error is None else "error event",
     )
 
 

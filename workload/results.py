@@ -22,9 +22,14 @@ class Slo:
     e2e_ms: float | None = None
 
     def met(self, reply: Reply) -> bool:
-        """Whether it ended well within all bounds.  Missing is missed, but a TPOT of one token."""
+        """Whether it ended well within all bounds.  Missing is missed, but a TPOT of one token.
+
+        An answer that is no tokens has no first one, and no time for each: only E2E bounds it.
+        """
         if reply.failure is not None:
             return False
+        if not reply.in_tokens:
+            return self.e2e_ms is None or (reply.e2e_s is not None and reply.e2e_s * 1e3 <= self.e2e_ms)
         bounds = ((self.ttft_ms, reply.ttft_s), (self.e2e_ms, reply.e2e_s))
         if any(bound is not None and (took is None or took * 1e3 > bound) for bound, took in bounds):
             return False
@@ -47,7 +52,10 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """A whole run.  `goodput` is in good requests a second, `good_share` of all that were to be sent."""
+    """A whole run.  `goodput` is in good requests a second, `good_share` of all that were to be sent.
+
+    `left_out` are those that cannot be sent, by their paths; they are not among `requests`.
+    """
 
     requests: int
     ok: int
@@ -70,12 +78,16 @@ class Results:
     hit_rate: float | None
     recorded_hit_rate: float | None
     block_hit_rate: float | None
+    left_out: Mapping[str, int]
 
 
-def results(sent: Sequence[tuple[Ask, Reply]], slo: Slo, *, shed: int = 0) -> Results:
+def results(
+    sent: Sequence[tuple[Ask, Reply]], slo: Slo, *, shed: int = 0, left_out: Mapping[str, int] | None = None
+) -> Results:
     """The figures of these requests.  Token counts are the server's, None where it told none."""
     asks, replies = [ask for ask, _ in sent], [one for _, one in sent]
     good = [one for one in replies if one.failure is None]
+    told_in_tokens = [one for one in good if one.in_tokens]
     began = min((one.scheduled_s for one in replies), default=0.0)
     seconds = max((one.ended_s for one in replies), default=began) - began
     met = sum(slo.met(one) for one in replies)
@@ -90,9 +102,9 @@ def results(sent: Sequence[tuple[Ask, Reply]], slo: Slo, *, shed: int = 0) -> Re
         failures=dict(Counter(one.failure for one in replies if one.failure is not None)),
         shed=shed,
         seconds=seconds,
-        ttft=_spread([one.ttft_s for one in good]),
+        ttft=_spread([one.ttft_s for one in told_in_tokens]),
         itl=_spread([gap for one in good for gap in one.gaps_s]),
-        tpot=_spread([one.tpot_s for one in good]),
+        tpot=_spread([one.tpot_s for one in told_in_tokens]),
         e2e=_spread([one.e2e_s for one in good]),
         lag=_spread([one.lag_s for one in replies]),
         request_rate=len(good) / seconds if seconds else 0.0,
@@ -110,6 +122,7 @@ def results(sent: Sequence[tuple[Ask, Reply]], slo: Slo, *, shed: int = 0) -> Re
             else None
         ),
         block_hit_rate=block_hits(sorted(asks, key=lambda ask: ask.at_s)),
+        left_out=dict(left_out or {}),
     )
 
 
@@ -137,6 +150,9 @@ def table(found: Results, slo: Slo) -> str:
         "",
         f"{'ms':<14}{'n':>8}{'mean':>10}" + "".join(f"{f'p{share}':>10}" for share in _SHARES),
     ]
+    if found.left_out:
+        paths = ", ".join(f"{n} of {path}" for path, n in sorted(found.left_out.items()))
+        lines.insert(1, f"left out      {paths}: no text was recorded, and none can be made up for these")
     for name, spread in (
         ("TTFT", found.ttft),
         ("ITL", found.itl),

@@ -6,6 +6,7 @@ shared (`workload.words`), as many as the control's own count of tokens says.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
@@ -23,6 +24,7 @@ from wire.fetch import fetch
 from wire.http1 import request_bytes
 from workload.asks import CHAT, Ask, asks, at_speed
 from workload.formats import read, spread
+from workload.kinds import bounded, kind_of, made_up
 from workload.replay import measured_scale
 from workload.row import Row
 from workload.words import Scale, text_of
@@ -30,12 +32,9 @@ from workload.words import Scale, text_of
 MOST_BYTES: Final = 512 << 20  # of a recording's lines, and of one piece's requests
 _MOST_TOKENS: Final = 10_000_000  # of a prompt that is made up: more than any engine takes
 _ASK_S: Final = 60.0
-_ANSWERED_IN_TOKENS: Final = frozenset(
-    {CHAT, "/chat/completions", "/v1/completions", "/completions", "/v1/messages", "/v1/responses"}
-)
 _REASONS: Final = {
     "failed": "failed when recorded:",
-    "not_copyable": "of a path that is never copied:",
+    "not_copyable": "of a path that is never copied, or for which no text can be made up:",
     "too_long": "with a prompt too long to make up:",
 }
 _HEADERS: Final = [(b"content-type", b"application/json")]
@@ -58,9 +57,7 @@ class Replayable:
         self._slot_s = experiment.slots.seconds
         slots = groupby(range(len(self._asks)), key=lambda at: int(self._asks[at].at_s // self._slot_s))
         self._pieces = [(slot, list(places)) for slot, places in slots]
-        self._scale: Scale | None = None
-        if all(ask.body is not None for ask in self._asks):
-            self._scale = Scale()
+        self._scales: dict[str, Scale] = {}
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -69,8 +66,9 @@ class Replayable:
 
     async def get_ready(self, control: Arm) -> None:
         """Learn how many tokens the control makes of a word.  ValueError: it does not answer."""
-        if self._scale is None:
-            self._scale = await measured_scale(lambda text: self._counted(control, text))
+        for path in dict.fromkeys(ask.path for ask in self._asks if ask.body is None):
+            if path not in self._scales:
+                self._scales[path] = await measured_scale(partial(self._counted, control, path))
 
     def piece(self, number: int) -> Sequence[Due]:
         """The requests of a piece, by their distance from its beginning."""
@@ -122,7 +120,7 @@ class Replayable:
         return Copy(
             experiment=self._experiment.name,
             id=ask.id,
-            path=ask.path if ask.body is not None else CHAT,
+            path=ask.path,
             headers=_HEADERS,
             body=msgspec.json.encode(body),
             received_ns=0,
@@ -133,43 +131,39 @@ class Replayable:
         )
 
     def _made_up(self, ask: Ask) -> dict[str, Any]:
-        text = text_of(ask.blocks, ask.block_tokens, ask.prompt_tokens, self._scale or Scale(), name=ask.id)
-        sampling = {} if ask.sampling is None else msgspec.to_builtins(ask.sampling)
-        return {
-            **{name: value for name, value in sampling.items() if value is not None},
-            "messages": [{"role": "user", "content": text or "so"}],
-            "max_tokens": ask.output_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        kind, scale = kind_of(ask.path), self._scales.get(ask.path, Scale())
+        assert kind is not None  # by `_is_copyable`
+        text = text_of(ask.blocks, ask.block_tokens, ask.prompt_tokens, scale, name=ask.id)
+        return bounded(kind, made_up(ask, text or "so"), ask.output_tokens)
 
-    async def _counted(self, control: Arm, text: str) -> int | None:
-        spec = control.spec
-        body = {
-            "model": spec.model or (*self._spec.names, "default")[0],
-            "messages": [{"role": "user", "content": text}],
-            "max_tokens": 1,
-        }
+    async def _counted(self, control: Arm, path: str, text: str) -> int | None:
+        spec, kind = control.spec, kind_of(path)
+        body = made_up(Ask(0.0, "", 1, 1, path=path), text)
+        body["model"] = spec.model or (*self._spec.names, "default")[0]
+        if kind is not None and kind.most is not None:
+            body[kind.most] = 1
         headers = [
             ("host", control.origin.authority),
             ("content-type", "application/json"),
             (MARKER.decode(), self._experiment.name),
             *spec.headers,
         ]
-        request = request_bytes("POST", control.origin.path + CHAT, headers, msgspec.json.encode(body))
+        request = request_bytes("POST", control.origin.path + path, headers, msgspec.json.encode(body))
         got = await fetch(control.pool, request, _ASK_S, limit_bytes=1 << 20)
         if got.status != 200:
-            raise ValueError(f"the control does not answer a first request: {got.status or got.ending}")
+            said = got.status or got.ending
+            raise ValueError(f"the control does not answer a first request to {path}: {said}")
         try:
-            return int(msgspec.json.decode(got.body)["usage"]["prompt_tokens"])
+            usage = msgspec.json.decode(got.body)["usage"]
+            return int(usage["prompt_tokens"] if "prompt_tokens" in usage else usage["input_tokens"])
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError):
             return None
 
 
 def _is_copyable(row: Row) -> bool:
     path = row.path or CHAT
-    if row.request is None:  # a prompt is made up for it: the answer must be tokens, too
-        return path.rstrip("/") in _ANSWERED_IN_TOKENS
+    if row.request is None:
+        return kind_of(path) is not None and copyable(path)
     return copyable(path, stateful=is_stateful(path, msgspec.json.encode(row.request)))
 
 

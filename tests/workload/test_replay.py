@@ -154,7 +154,7 @@ async def talked(history: str, engine: Engine, listed: list[Ask]) -> list[Reply]
     try:
         async with session() as http:
             settings = Settings(engine.url, model="m", history=history, extra={"seed": 1})  # type: ignore[arg-type]
-            sender = HttpSender(http, settings, clock=time.monotonic, scale=Scale())
+            sender = HttpSender(http, settings, clock=time.monotonic)
             found = await open_loop(listed, sender.send, clock=time.monotonic)
     finally:
         await engine.stop()

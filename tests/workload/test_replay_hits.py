@@ -12,7 +12,7 @@ from emulator.params import EngineParams
 from emulator.server import start
 from tests.recording.staging import recorded
 from tests.support import Engine
-from workload.asks import Ask, asks, at_speed, block_hits
+from workload.asks import CHAT, Ask, asks, at_speed, block_hits
 from workload.formats import Recording, read
 from workload.prompts import Lognormal, Shape, conversations, system_prompts
 from workload.replay import History, HttpSender, Settings, open_loop
@@ -20,7 +20,6 @@ from workload.replaying import session
 from workload.reply import Reply
 from workload.results import Results, Slo, results
 from workload.send import Sender
-from workload.words import Scale
 
 ENGINE = EngineParams(
     model="m", base_ms=0.5, ms_per_prefill_token=0.001, ms_per_seq=0.01, num_blocks=40_000, block_size=16
@@ -75,8 +74,8 @@ async def replayed(listed: list[Ask], history: History) -> Results:
     try:
         async with session() as http:
             settings = Settings(running.url, model="m", history=history, ignore_eos=True)
-            scale = await HttpSender(http, settings, clock=time.monotonic, scale=Scale()).scale("m")
-            sender = HttpSender(http, settings, clock=time.monotonic, scale=scale)
+            sender = HttpSender(http, settings, clock=time.monotonic)
+            await sender.learn(CHAT, "m")
             sent = await open_loop(listed, sender.send, clock=time.monotonic)
     finally:
         await running.close()

@@ -262,9 +262,9 @@ def test_what_failed_and_what_leaves_something_behind_is_left_out_and_counted(tm
     failed = row(1, 1.0, status=429)
     stored = row(2, 2.0, path="/v1/responses", request={"model": "m", "input": "keep this"})
     unknown = row(3, 3.0, path="/v1/files", request={"model": "m"})
-    embedded = row(4, 4.0, path="/v1/embeddings", request=None)
+    ranked = row(4, 4.0, path="/v1/rerank", request=None)  # nothing can be made up for it
     endless = row(6, 6.0, request=None, input_length=10**18)
-    found = read(written(tmp_path, [kept, failed, stored, unknown, embedded, endless]))
+    found = read(written(tmp_path, [kept, failed, stored, unknown, ranked, endless]))
     assert [due.copy.id for due in found.piece(0)] == ["r0"]
     left_out = {"failed": 1, "not_copyable": 3, "too_long": 1}
     assert found.status() == {"requests": 1, "pieces": 1, "left_out": left_out}
