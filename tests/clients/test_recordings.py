@@ -1,6 +1,7 @@
 """AIPerf and GuideLLM, unchanged, read a recording as it was written, and send what its rows say."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,9 +48,17 @@ def recording(tmp_path: Path) -> tuple[Path, list[Row]]:
             instants = (at_ns, at_ns, at_ns + 1_000_000, at_ns + 9_000_000, "complete")
             clerk.took(Served("recording", id, 200, "text/event-stream", reads, True, *instants), at_ns)
             said += ["fine words " * 10, f"and then {turn} " * 20]
+    at_ns += 150_000_000
+    body, refusal = chat("refused words " * 40, model="emulated"), b'{"error": {"message": "busy"}}'
+    clerk.took(Copy("recording", "no", "/v1/chat/completions", [], body, at_ns, at_ns, 9, 0, True), at_ns)
+    instants = (at_ns, at_ns, at_ns + 1_000_000, at_ns + 2_000_000, "complete")
+    reads = [(at_ns + 1_000_000, refusal)]
+    clerk.took(Served("recording", "no", 503, "application/json", reads, False, *instants), at_ns)
     clerk.close()
     file.close()
-    return path, [from_line(line) for line in path.read_bytes().splitlines()]
+    written = [from_line(line) for line in path.read_bytes().splitlines()]
+    assert sorted(Counter(row.status for row in written).items()) == [(200, 6), (503, 1)]
+    return path, written
 
 
 def sent(stage: Stage, before: dict[str, int], requests: int) -> dict[str, int]:
