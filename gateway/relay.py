@@ -20,6 +20,7 @@ from gateway.outcome import Outcome
 from gateway.passing import Passing
 from gateway.refused import Refused
 from gateway.reply import Reply
+from gateway.retry import BUSY
 from gateway.service import Service
 from gateway.split import legs as split
 from gateway.turnstile import NO_PROMPT
@@ -293,7 +294,8 @@ class Relay:
             return False
         again = self._again = self._again or Again(self._service)
         without = self.tried if self.ticket is None else (*self.tried, *self.ticket.full())
-        another = self.fleet.has_other(without)
+        # An engine that said it is busy is better asked again than one that is taken to be gone.
+        another = self.fleet.has_other(without, left_out=why not in BUSY)
         if not again.may(why, at_ns, retry_after, self.tried[-1:], another=another, full=full):
             return False
         if not another:

@@ -114,13 +114,19 @@ def named(fleets: Fleets, model: str | None) -> "Fleet":
 
 
 def choose(
-    ticket: Ticket | None, fleets: Fleets, fleet: "Fleet", prompt: Prompt, at_s: float, tried: Sequence[int]
+    ticket: Ticket | None,
+    fleets: Fleets,
+    fleet: "Fleet",
+    prompt: Prompt,
+    at_s: float,
+    tried: Sequence[int],
+    left_out: bool = False,
 ) -> tuple[Engine, Choice] | None:
     """An engine with room, its load charged and a place there taken; None when there is none."""
     if ticket is None:
-        return fleets.choose(fleet, prompt, at_s, tried)
+        return fleets.choose(fleet, prompt, at_s, tried, left_out)
     without = (*tried, *ticket.full())
-    while (chosen := fleets.choose(fleet, prompt, at_s, without)) is not None:
+    while (chosen := fleets.choose(fleet, prompt, at_s, without, left_out)) is not None:
         engine, _ = chosen
         if ticket.sit(engine.id):
             return chosen
@@ -139,9 +145,12 @@ def choose_again(relay: "Relay", fleets: Fleets, fleet: "Fleet", at_s: float) ->
     """Where nobody was left to choose; None: nor is there anybody now, and the client was told."""
     chosen = None
     if relay.retries:
-        # Who was left to be tried has gone meanwhile: better one that was tried than nobody.
-        relay.tried = question.barred(relay.ask, fleet) if relay.ask.is_opened else ()
-        chosen = choose(relay.ticket, fleets, fleet, relay.prompt or NO_PROMPT, at_s, relay.tried)
+        prompt = relay.prompt or NO_PROMPT
+        chosen = choose(relay.ticket, fleets, fleet, prompt, at_s, relay.tried, left_out=True)
+        if chosen is None:
+            # Who was left to be tried has gone meanwhile: better one that was tried than nobody.
+            relay.tried = question.barred(relay.ask, fleet) if relay.ask.is_opened else ()
+            chosen = choose(relay.ticket, fleets, fleet, prompt, at_s, relay.tried)
     if chosen is None:
         assert relay.fleet is not None
         relay.refuse(unavailable(relay.fleet))

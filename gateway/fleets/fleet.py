@@ -9,6 +9,7 @@ from gateway.durations import E2E_S, OVERHEAD_S, TTFT_S, Durations
 from gateway.fleets import outlier, rates
 from gateway.fleets.engine import Engine as Engine
 from gateway.fleets.loads import LoadRow, LoadTable
+from gateway.fleets.outlier import State
 from gateway.spec import FleetSpec
 from gateway.tallies import Answered, Tallies
 from routing.router import Crowd, Router
@@ -83,11 +84,27 @@ class Fleet:
             answered = self._answered = Answered(tallies, self.name)
         return answered
 
-    def has_other(self, without: Collection[int]) -> bool:
-        """Whether a request may yet be served by engines that are not among `without`."""
+    def has_other(self, without: Collection[int], *, left_out: bool = False) -> bool:
+        """Whether a request may yet be served by engines that are not among `without`.
+
+        `left_out`: by those, too, that are not to be chosen as long as others are.
+        """
         if self.split is not None:
             return self.split.has_other(without)
-        return any(engine.up and engine.id not in without for engine in self._engines)
+        if any(engine.up and engine.id not in without for engine in self._engines):
+            return True
+        return left_out and bool(self.left_out(without))
+
+    def left_out(self, without: Collection[int]) -> list[Engine]:
+        """Engines that are not to be chosen, and better than none: those that are there, else those gone.
+
+        What was thought of them is as old as the last look: one that is taken to be gone may be back.
+        """
+        out = [
+            one for one in self._engines
+            if not one.up and one.id not in without and one.standing.state is not State.NEW
+        ]  # fmt: skip
+        return [one for one in out if one.is_there] or out
 
     @property
     def is_up(self) -> bool:
@@ -140,9 +157,17 @@ class Fleets:
         return tuple(dict.fromkeys(model for fleet in self.fleets for model in fleet.models))
 
     def choose(
-        self, fleet: Fleet, prompt: Prompt, at_s: float, without: Collection[int]
+        self,
+        fleet: Fleet,
+        prompt: Prompt,
+        at_s: float,
+        without: Collection[int],
+        left_out: bool = False,
     ) -> tuple[Engine, Choice] | None:
-        """Choose an engine and charge it; None when no engine is left.  Nothing awaits between the two."""
+        """Choose an engine and charge it; None when no engine is left.  Nothing awaits between the two.
+
+        `left_out`: one of those that are not to be chosen as long as others are.
+        """
         crowd = fleet.ready()
         if self._shared and not 0.0 <= at_s - fleet.looked_s < _LOOKED_S:
             self._look(fleet, crowd, at_s)
@@ -151,8 +176,11 @@ class Fleets:
         shadow = fleet.shadow
         if shadow is not None and random() >= fleet.spec.score_share:
             shadow = None
-        if without:
-            loads = [load for load in loads if load.id not in without]
+        if without or left_out:
+            if left_out:
+                loads = [engine.load for engine in fleet.left_out(without)]
+            else:
+                loads = [load for load in loads if load.id not in without]
             if not loads:
                 return None
             choice = fleet.router.choose(prompt, loads, at_s, explain=explain, shadow=shadow)

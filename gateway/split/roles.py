@@ -29,9 +29,6 @@ class Side(Fleet):
             self.loads = list(loads.values())
         return ready
 
-    def has_other(self, without: Collection[int]) -> bool:
-        return any(engine.up and engine.id not in without for engine in self._engines)
-
 
 class Roles:
     """The sides of one fleet, always those of the engines it has now.
