@@ -18,6 +18,7 @@ _OF_A_KILL = frozenset({CUT, "status 502", "status 503"})
 _EVERY_S = (1.0, 3.0)
 _DOWN_S = (0.2, 1.5)
 _LOOKED_S = 0.02
+_STARTS_S = 60.0  # on a busy machine a process takes seconds
 
 
 @dataclass(slots=True)
@@ -43,8 +44,8 @@ class Engines:
         process.kill()
         process.wait()
         await asyncio.sleep(down_s)
-        self._running[port] = _start(port)
-        await _listening(port)
+        self._running[port] = process = _start(port)
+        await listening(port, process)
         kill.back_s = time.monotonic()
 
     def stop(self) -> None:
@@ -68,12 +69,17 @@ class Engines:
         )
 
 
-async def _listening(port: int) -> None:
-    """Wait until somebody does: on a busy machine a process takes seconds to start."""
+async def listening(port: int, process: "subprocess.Popen[bytes]", within_s: float = _STARTS_S) -> None:
+    """Wait until the process does; `RuntimeError` when it has ended, or does not in time."""
+    end_s = time.monotonic() + within_s
     while True:
+        if process.poll() is not None:
+            raise RuntimeError(f"the engine for port {port} ended with status {process.returncode}")
         try:
             _reader, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
+            if time.monotonic() >= end_s:
+                raise RuntimeError(f"no engine listens on port {port} after {within_s:g} s") from None
             await asyncio.sleep(_LOOKED_S)
         else:
             writer.close()

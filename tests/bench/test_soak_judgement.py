@@ -1,6 +1,7 @@
 """When does the soak call a failure explained, and what does it call held?"""
 
 import asyncio
+import subprocess
 import sys
 from collections.abc import Iterator
 from random import Random
@@ -9,7 +10,7 @@ import pytest
 
 from bench.soaking import asks, rest
 from bench.soaking.clients import Ended
-from bench.soaking.faults import Engines, sorted_out
+from bench.soaking.faults import Engines, listening, sorted_out
 from bench.stage import free_ports
 
 HELD = asks.Ask("short", b"x", frozenset({asks.WHOLE}))
@@ -73,3 +74,15 @@ def test_every_kind_of_request_is_drawn_and_says_how_it_may_end() -> None:
     drawn = [asks.draw(rng, heavy=False) for _ in range(500)]
     assert {one.kind for one in drawn} >= {"short", "stream", "big body", "client leaves", "embeddings"}
     assert all(one.good for one in drawn)
+
+
+def test_an_engine_that_never_listens_ends_the_soak_in_words() -> None:
+    (port,) = free_ports(1)
+    waits = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        with pytest.raises(RuntimeError, match=f"no engine listens on port {port} after 0.05 s"):
+            asyncio.run(listening(port, waits, 0.05))
+    finally:
+        waits.communicate()
+    with pytest.raises(RuntimeError, match=f"the engine for port {port} ended with status 1"):
+        asyncio.run(listening(port, waits))
