@@ -207,4 +207,5 @@ def _workload(commands: Any) -> None:
     add("--seconds", type=float, default=10.0, metavar="S", help="of each load (%(default)s)")
     add("--share", type=float, default=0.99, metavar="S", help="that must keep the SLO (%(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of arrivals (%(default)s)")
+    add("--json", type=Path, metavar="OUT", help="write the curves as JSON, each once it is whole")
     made.set_defaults(run=modelling.run_sweep)

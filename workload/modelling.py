@@ -2,11 +2,13 @@
 
 import argparse
 import asyncio
+import json
 import sys
 import time
 from itertools import count
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -16,7 +18,7 @@ from workload.formats import Recording, read, spread
 from workload.generate import generate
 from workload.model import Model, fit
 from workload.replay import HttpSender
-from workload.replaying import say, session, settings_of, slo_of
+from workload.replaying import folders_of, say, session, settings_of, slo_of
 from workload.row import Row, to_line
 from workload.scenario import Plan, rescheduled
 from workload.talks import talks
@@ -80,6 +82,8 @@ def run_sweep(given: argparse.Namespace) -> int:
     asked = [(kind, _numbers(text)) for kind, text in kinds if text]
     if not asked:
         raise ValueError("say which load: --concurrency 1,2,4 or --rates 1,2,4 or --depths 8,16,32")
+    folders_of(given.json)
+    curves: list[dict[str, Any]] = []
     for kind, loads in asked:
         for prompt in _numbers(given.prompt_tokens):
             for output in _numbers(given.output_tokens):
@@ -87,9 +91,10 @@ def run_sweep(given: argparse.Namespace) -> int:
                 points = asyncio.run(_points(given, kind, loads, lengths))
                 sys.stdout.write(f"\n{prompt:g} prompt tokens, {output:g} output tokens\n")
                 sys.stdout.write(sweep.table(kind, points) + "\n")
-                best = sweep.largest(points)
-                told = "none of these" if best is None else f"{best.load:g} ({best.found.goodput:.2f} good/s)"
-                sys.stdout.write(f"largest {kind} of which {given.share:.0%} keep the SLO: {told}\n")
+                sys.stdout.write(sweep.said(kind, points, given.share) + "\n")
+                curves.append(sweep.curve(kind, lengths, points, slo=slo_of(given), share=given.share))
+                if given.json is not None:
+                    given.json.write_text(json.dumps({"curves": curves}, indent=1) + "\n")
     return 0
 
 

@@ -33,9 +33,7 @@ _SILENCE_S = 10.0  # after which it is said what is waited for
 
 def run(given: argparse.Namespace) -> int:
     """Replay, print the table, and give the exit status."""
-    for file in (given.json, given.out):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise ValueError(f"{file}: there is no folder {file.absolute().parent}")
+    folders_of(given.json, given.out)
     found = read(given.file, block_tokens=given.block_tokens)
     rows, left_out = sendable(found.rows)
     listed = schedule(given, replace(found, rows=rows))
@@ -50,6 +48,13 @@ def run(given: argparse.Namespace) -> int:
         f"{'with' if texts else 'without'} text; blocks of {found.block_tokens} tokens"
     )
     return send(given, listed, text=texts > 0, left_out=left_out)
+
+
+def folders_of(*files: Path | None) -> None:
+    """ValueError where one is to be written into a folder that is not there, before anything is sent."""
+    for file in files:
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ValueError(f"{file}: there is no folder {file.absolute().parent}")
 
 
 def schedule(given: argparse.Namespace, found: Recording) -> list[Ask]:

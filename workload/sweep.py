@@ -9,13 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from workload.arrivals import instants, poisson
 from workload.asks import Ask
 from workload.replay import open_loop
 from workload.reply import Reply
-from workload.results import Results, Slo, results
+from workload.results import Results, Slo, results, to_map
 
 Load = Literal["concurrency", "rate", "depth"]
 Send = Callable[[Ask, float, Reply | None], Awaitable[Reply]]
@@ -116,6 +118,36 @@ def table(kind: Load, points: Sequence[Point]) -> str:
             f"{_ms(found.e2e.percentiles.get(50)):>10}{found.good_share:>8.1%}{failed:>8}"
         )
     return "\n".join(lines)
+
+
+def curve(kind: Load, lengths: Lengths, points: Sequence[Point], *, slo: Slo, share: float) -> dict[str, Any]:
+    """Plain values for JSON: the curve and its `largest` load, None where not even the least held.
+
+    Rates are per second, latencies in ms, shares from 0 to 1.
+    """
+    best = largest(points)
+    return {
+        "kind": kind,
+        "prompt_tokens": lengths.prompt,
+        "output_tokens": lengths.output,
+        "shared_tokens": lengths.shared,
+        "slo": msgspec.to_builtins(slo),
+        "share": share,
+        "largest": None if best is None else best.load,
+        "points": [{"load": one.load, "held": one.held, **to_map(one.found)} for one in points],
+    }
+
+
+def said(kind: Load, points: Sequence[Point], share: float) -> str:
+    """The largest load, in a line; that it may not be the most, where all held."""
+    best = largest(points)
+    if best is None:
+        return f"largest {kind} of which {share:.0%} keep the SLO: none of these"
+    more = "; all of these do, more may" if best.load == max(one.load for one in points) else ""
+    return (
+        f"largest {kind} of which {share:.0%} keep the SLO: {best.load:g} "
+        f"({best.found.goodput:.2f} good/s){more}"
+    )
 
 
 def _ask(lengths: Lengths, at_s: float, name: int) -> Ask:
