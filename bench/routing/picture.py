@@ -18,6 +18,7 @@ from bench.routing.table import OURS, runs
 WIDTH, COLUMNS = 900, 2
 _ROW, _HEAD, _FOOT = 17, 26, 30
 _LEFT, _RIGHT = 158, 16
+_LEAST_TICKS = 2  # one alone tells no scale
 _SHADES = ("#9ecae1", "#4292c6", "#08306b")
 _OURS_SHADES = ("#fdae6b", "#f16913", "#a63603")
 _STYLE = "text{font:11px sans-serif;fill:#333}.head{font-weight:bold;font-size:12px}.ours{font-weight:bold}"
@@ -65,7 +66,7 @@ def picture(panels: dict[str, Dots]) -> str:
 def _panel(trace: str, panel: Dots, width: float) -> Iterator[str]:
     loads = [load for load, _ in next(iter(panel.values()))]
     told = ", ".join(f"{load:.0%}" for load in loads)
-    yield _text(_LEFT, 16, f"{trace}: TTFT p90, s, at {told} load", "head")
+    yield _text(width - _RIGHT, 16, f"{trace}: TTFT p90, s, at {told} load", "head", "end")
     values = [value for row in panel.values() for _, value in row]
     low, high = log10(min(values)) - 0.05, log10(max(values)) + 0.05
     bottom = _HEAD + _ROW * len(panel)
@@ -89,8 +90,13 @@ def _panel(trace: str, panel: Dots, width: float) -> Iterator[str]:
 
 
 def _ticks(low: float, high: float) -> Sequence[float]:
-    every = [step * 10.0**power for power in range(floor(low), floor(high) + 1) for step in (1, 2, 5)]
-    return [one for one in every if low <= log10(one) <= high]
+    few: list[float] = []
+    for steps in ((1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 8)):
+        every = [step * 10.0**power for power in range(floor(low), floor(high) + 1) for step in steps]
+        few = [one for one in every if low <= log10(one) <= high]
+        if len(few) >= _LEAST_TICKS:
+            break
+    return few
 
 
 def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from xml.etree import ElementTree
 
 from bench.routing.measures import Measures
-from bench.routing.picture import dots, picture
+from bench.routing.picture import COLUMNS, WIDTH, dots, picture
 from bench.routing.plans import HITS, ORACLE
 
 FIGURES = {field.name: 0.5 for field in fields(Measures)}
@@ -38,3 +38,14 @@ def test_each_policy_has_a_row_and_each_load_a_dot_at_its_seconds() -> None:
     )
     assert [seconds for _, seconds in told] == sorted(seconds for _, seconds in told)
     assert len(told) == 6
+
+
+def test_an_axis_has_two_ticks_at_least_and_no_heading_leaves_the_picture() -> None:
+    narrow = {"prefix_cost": [(0.5, 3.4), (0.95, 7.5)]}
+    drawn = ElementTree.fromstring(picture({"a trace with a long name": narrow, "another": narrow}))
+    texts = [one for one in drawn.iter() if one.tag.endswith("}text")]
+    ticks = [one for one in texts if re.fullmatch(r"[\d.]+", one.text or "")]
+    assert len(ticks) >= 4
+    heads = [one for one in texts if one.attrib["class"] == "head"]
+    assert [one.attrib["text-anchor"] for one in heads] == ["end", "end"]
+    assert all(float(one.attrib["x"]) <= WIDTH / COLUMNS for one in heads), "each within its panel"
