@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import every_metric
+from analysis.score_intervals import MOST
 from analysis.spec import ExperimentSpec
 from analysis.stats.contrast import NOT_A_FAULT, contrast, ranked
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
@@ -197,7 +198,7 @@ class Calibrating:
                 for name, rows in self._latencies.items()
                 if len(rows) > 1
             },
-            floor={name: floor_of(rows, half) for name, rows in self._scores.items() if rows},
+            floor={name: floor_of(_counted(rows, name), half) for name, rows in self._scores.items() if rows},
             by=self._by,
             slow_ms={
                 name: slow
@@ -225,6 +226,14 @@ def against_itself(values: NDArray[np.float64]) -> Spread:
         return found
     means = values[-_SPANS * size :].reshape(_SPANS, size).mean(axis=1)
     return Spread(found.mean, max(found.radius, _STUDENT_3 * float(means.std(ddof=1)) / sqrt(_SPANS)))
+
+
+def _counted(rows: list[tuple[int, str, float]], name: str) -> list[tuple[int, str, float]]:
+    """The scores of a metric as far as they count in windows, too."""
+    if (metric := every_metric().get(name)) is None:
+        return rows
+    most = MOST[metric.unit]
+    return [(at_ns, id, min(most, max(-most, score))) for at_ns, id, score in rows]
 
 
 def floor_of(rows: list[tuple[int, str, float]], alpha: float) -> Spread:

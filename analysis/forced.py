@@ -1,6 +1,7 @@
 """How do the arms compare at equal content?  The phase in which all decode the control's tokens."""
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from analysis.measure import LATENCIES, PairRecord
@@ -92,7 +93,7 @@ class ForcedPhase:
         shown = {}
         for metric in LOGPROB_METRICS:
             found = interval(self._windows.means(f"{metric} {name}"), self._alpha)
-            shown[metric] = output_shown(every_metric()[metric].unit, found, None)
+            shown[metric] = output_shown(every_metric()[metric].unit, found, None, most=inf)
         return shown
 
     def _verdicts(self, name: str) -> Mapping[str, Any]:

@@ -1,21 +1,14 @@
 """How do a candidate's outputs stand?  Each metric with its interval, the floor, and what is beyond it."""
 
 from collections.abc import Mapping
-from math import inf
 from typing import Any
 
 from analysis.calibration import DIVERGENCE
 from analysis.metrics._choose import every_metric
 from analysis.metrics._metric import Unit
-from analysis.score_intervals import score_interval, why_no_interval
+from analysis.score_intervals import MOST, NEVER_BELOW_0, score_interval, why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import Interval, Spread, outputs_label, outputs_unseen, ratio
-
-_RANGES: Mapping[Unit, tuple[float, float]] = {
-    "share": (0.0, 1.0),
-    "difference": (-1.0, 1.0),
-    "nats": (0.0, inf),
-}
 
 
 def outputs_shown(
@@ -33,7 +26,7 @@ def outputs_shown(
         if windows is not None:
             means = windows.means(series)
             found = score_interval(means, metric.unit, windows.pairs_per_unit(series), alpha / 2)
-            why = why_no_interval(means, metric.unit)
+            why = why_no_interval(len(means))
         if name == DIVERGENCE:
             divergence = found
         shown[name] = output_shown(metric.unit, found, floor.get(name), why)
@@ -43,17 +36,25 @@ def outputs_shown(
 
 
 def output_shown(
-    unit: Unit, found: Interval | None, floor: Spread | None, why: str | None = None
+    unit: Unit,
+    found: Interval | None,
+    floor: Spread | None,
+    why: str | None = None,
+    most: float | None = None,
 ) -> dict[str, Any]:
     """One metric's mean with its interval and the floor; `why` there is no interval, where there is none.
+
+    `most`: what one score was cut to, if not to what a unit counts (`MOST`).
 
     `excess` is the mean less the floor's (of ratios: divided by it); its ends are as far apart as both
     intervals let them be, since the floor has a width of its own.
     """
-    low, high = _RANGES.get(unit, (-inf, inf))
+    high = MOST[unit] if most is None else most
+    low = 0.0 if unit in NEVER_BELOW_0 else -high
 
     def shown(value: float, least: float = low, most: float = high) -> float | None:
-        return ratio(value) if unit == "ratio" else min(most, max(least, value))
+        within = min(most, max(least, value))
+        return ratio(within) if unit == "ratio" else within
 
     excess = None
     known = found if why is None else None

@@ -1,6 +1,7 @@
 """How far are distributions apart?  The phase in which all arms score the control's tokens."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from analysis.measure import PairRecord
@@ -77,9 +78,9 @@ class ScoredPhase:
                 interval(self._windows.means(series), self._alpha)
                 for series in (f"{metric} {name}", f"{metric} control", f"{metric} excess of {name}")
             )
-            shown[metric] = output_shown(unit, found, None)
+            shown[metric] = output_shown(unit, found, None, most=inf)
             if floor is not None:
-                shown[metric]["floor"] = output_shown(unit, floor, None)["value"]
+                shown[metric]["floor"] = output_shown(unit, floor, None, most=inf)["value"]
             if excess is not None:
                 logs = unit == "ratio"
                 ends = {"value": excess.mean, "lower": excess.lower, "upper": excess.upper}

@@ -7,12 +7,14 @@ import numpy as np
 
 from analysis.columns import Columns, Floats, Side
 from analysis.measure import LATENCIES, Latency
+from analysis.metrics._choose import every_metric
+from analysis.score_intervals import cut
 
 
 def series(columns: Columns, candidates: Sequence[str]) -> dict[str, Floats]:
     """Of each candidate, "latency candidate" and "metric candidate"; NaN where a pair says nothing."""
     ours = columns.side("control")
-    found = {}
+    metrics, found = every_metric(), {}
     for name in candidates:
         theirs = columns.side(name)
         both = ours.present & theirs.present
@@ -21,7 +23,8 @@ def series(columns: Columns, candidates: Sequence[str]) -> dict[str, Floats]:
         for latency in LATENCIES:
             found[f"{latency} {name}"] = contrasts(ours, theirs, latency)
         for metric, scores in columns.outputs(name).items():
-            found[f"{metric} {name}"] = np.where(both, scores, np.nan)
+            counted = cut(scores, metrics[metric].unit) if metric in metrics else scores
+            found[f"{metric} {name}"] = np.where(both, counted, np.nan)
     return found
 
 

@@ -66,7 +66,7 @@ class Similarity:
         if self._windows is not None:
             means = self._windows.means(candidate)
             found = score_interval(means, "share", self._windows.pairs_per_unit(candidate), self._alpha)
-            why = why_no_interval(means, "share")
+            why = why_no_interval(len(means))
         return {NAME: output_shown("share", found, self._spread(), why)}
 
     def show(self) -> dict[str, Any] | None:

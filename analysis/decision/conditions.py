@@ -7,6 +7,8 @@ from typing import Literal, get_args
 
 from analysis.measure import LATENCIES, Latency
 from analysis.metrics._choose import every_metric
+from analysis.metrics._metric import Unit
+from analysis.score_intervals import reach
 from analysis.similarity import NAME as SIMILARITY
 
 Kind = Literal["latency", "errors", "slo", "output"]
@@ -65,7 +67,7 @@ def parse(text: str) -> Condition:
         raise ConditionError(f"--fail-if {text!r}: only {', '.join(LATENCIES)} have percentiles")
     if percentile is not None and not 0 < float(percentile) < 100:
         raise ConditionError(f"--fail-if {text!r}: a percentile lies between p0 and p100, as p95 does")
-    scale, bound = _bound(text, kind, found["sign"], float(found["number"]), found["unit"])
+    scale, bound = _bound(text, kind, measure, found["sign"], float(found["number"]), found["unit"])
     return Condition(
         text=text.strip(),
         candidate=found["candidate"],
@@ -97,7 +99,16 @@ def _kind(text: str, measure: str) -> Kind:
     raise ConditionError(f"--fail-if {text!r}: there is no measure {measure!r}; there are {known}")
 
 
-def _bound(text: str, kind: Kind, sign: str, number: float, unit: str) -> tuple[Scale, float]:
+def _reached(text: str, measure: str, bound: float) -> float:
+    """The bound of a score, which must be one that its mean can be."""
+    unit: Unit = "share" if measure == SIMILARITY else every_metric()[measure].unit
+    least, most = reach(unit)
+    if not least <= bound <= most:
+        raise ConditionError(f"--fail-if {text!r}: the mean of {measure} lies from {least:g} to {most:g}")
+    return bound
+
+
+def _bound(text: str, kind: Kind, measure: str, sign: str, number: float, unit: str) -> tuple[Scale, float]:
     signed = -number if sign == "-" else number
     if kind == "latency":
         if unit == "%" and sign:
@@ -113,7 +124,7 @@ def _bound(text: str, kind: Kind, sign: str, number: float, unit: str) -> tuple[
     if kind == "output":
         if unit:
             raise ConditionError(f"--fail-if {text!r}: a score has no unit; bound it as in 'exact_match<0.9'")
-        return "score", signed
+        return "score", _reached(text, measure, signed)
     if unit != "%":
         raise ConditionError(
             f"--fail-if {text!r}: a share of answers is bounded in %, as in 'errors>1%', or in points above"

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, exp
+from math import ceil, exp, log
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.calibration import floor_of, next_look, pairs_per_window, pairs_to_see, tau_of_scores
 from analysis.metrics._metric import Unit
-from analysis.score_intervals import prior_of, why_no_interval
+from analysis.score_intervals import MOST, cut, prior_of
 from analysis.stats.correlation import autocorrelation_time, longest_autocorrelation_time
 from analysis.stats.sequence import FEWEST_UNITS, OF_SCORES, asymptotic_bounds
 from analysis.verdict import DIVERGENCE_MARGIN, Spread
@@ -47,14 +46,30 @@ def _either(z: Floats) -> Floats:
     return _below(0.02)(z) - _below(0.02)(-z)
 
 
-# exact_match; a flag of answers; first_divergence, which decides; length_ratio; kl_k3; refusal
+def _nats(z: Floats) -> Floats:
+    return cut(np.exp(z - 2.0), "nats")
+
+
+def _hidden(share: float, far: float) -> Callable[[Floats], Floats]:
+    """Small noise, and a few far from it."""
+    return lambda z: np.where(z < _NORMAL.inv_cdf(share), far, 0.01 * z)
+
+
+def _hidden_mean(share: float, far: float) -> float:
+    return share * far + 0.01 * _NORMAL.pdf(_NORMAL.inv_cdf(share))
+
+
+# exact_match; a flag of answers; first_divergence, which decides; length_ratio; kl_k3; refusal; small
+# noise that hides a few pairs far from it
 KINDS = (
     Kind("same to the letter, 80 %", "share", _below(0.8), 0.8),
     Kind("a flag, 2 %", "share", _below(0.02), 0.02),
     Kind("first divergence", "share", _parts, (_beyond(0.25) - _beyond(2.25)) / 2.0),
     Kind("log length ratio", "ratio", lambda z: 0.2 * z, 0.0),
-    Kind("divergence in nats", "nats", lambda z: np.exp(z - 2.0), exp(-1.5)),
+    Kind("divergence in nats", "nats", _nats, exp(-1.5) * _NORMAL.cdf(1.0) + 1.0 - _NORMAL.cdf(2.0)),
     Kind("a flag of either arm, 2 %", "difference", _either, 0.0),
+    Kind("log length ratio, 0.5 % far", "ratio", _hidden(0.005, log(10.0)), _hidden_mean(0.005, log(10.0))),
+    Kind("nats, 2 % far", "nats", _hidden(0.02, 1.0), _hidden_mean(0.02, 1.0)),
 )
 DIVERGENCE = KINDS[2]
 
@@ -102,17 +117,10 @@ def scored(
     missed = (lower > kind.truth) | (upper < kind.truth)
     left_floor = (lower > floor.upper) | (upper < floor.lower)
     return Said(
-        missed=_at_a_look(missed, means, kind.unit),
-        left_floor=_at_a_look(left_floor, means, kind.unit),
+        missed=bool(missed.any()),
+        left_floor=bool(left_floor.any()),
         diverges=bool((lower - min(1.0, floor.upper) > DIVERGENCE_MARGIN).any()),
     )
-
-
-def told_after(kind: Kind, depends: Depends, pairs: int, seed: int) -> int | None:
-    """After how many pairs the first interval is told; None: not within so many."""
-    _, means, size = _drawn(kind, depends, pairs, seed, DIVERGENCE)
-    ends = range(FEWEST_UNITS, len(means) + 1)
-    return next((size * end for end in ends if why_no_interval(means[:end], kind.unit) is None), None)
 
 
 def _drawn(kind: Kind, depends: Depends, pairs: int, seed: int, decides: Kind) -> tuple[Spread, Floats, int]:
@@ -128,20 +136,40 @@ def _drawn(kind: Kind, depends: Depends, pairs: int, seed: int, decides: Kind) -
 def falsely_the_same(mean: float, depends: Depends, pairs: int, seed: int) -> bool:
     """Whether SAME is said at any look of answers of which this share differs from the first letter on, where
     the control's own never do."""
+    floor, upper = _few_that_differ("share", mean, depends, pairs, seed)
+    return bool((upper - max(0.0, floor.lower) < DIVERGENCE_MARGIN).any())
+
+
+def falsely_within(unit: Unit, bound: float, depends: Depends, pairs: int, seed: int) -> bool:
+    """Whether a mean is said to be within a bound at any look, where it is just beyond: a few pairs score
+    the most that counts, all others nothing."""
+    _, upper = _few_that_differ(unit, 1.001 * bound / MOST[unit], depends, pairs, seed)
+    return bool((upper <= bound).any())
+
+
+def _few_that_differ(
+    unit: Unit, share: float, depends: Depends, pairs: int, seed: int
+) -> tuple[Spread, Floats]:
+    """The floor of a control that never differs from itself, and the upper ends for a candidate of which this
+    share of pairs scores the most that counts."""
     rng = np.random.default_rng(seed)
     latency = noisy(Scene("", rho=depends.rho), 1, 5 * ASKED, rng)[0]
     taken, size = _calibrated(latency, np.zeros(5 * ASKED))
     floor = floor_of([(at, "", 0.0) for at in range(taken)], ALPHA / 2)
-    means = _window_means(_below(mean)(_latent(depends, pairs, rng)), size)
-    _, upper = _bounds(means, "share", size, ALPHA / 2)
-    return bool((upper - max(0.0, floor.lower) < DIVERGENCE_MARGIN).any())
+    means = _window_means(MOST[unit] * _below(share)(_latent(depends, pairs, rng)), size)
+    return floor, _bounds(means, unit, size, ALPHA / 2)[1]
 
 
 def pairs_until_the_same(pairs: int) -> int | None:
     """After how many pairs SAME is said of answers that never differ; None: not within so many."""
+    return pairs_until("share", DIVERGENCE_MARGIN, pairs)
+
+
+def pairs_until(unit: Unit, bound: float, pairs: int) -> int | None:
+    """After how many pairs answers that never differ are surely below a bound; None: not within so many."""
     size = ceil(pairs_per_window(1.0))
-    _, upper = _bounds(np.zeros(pairs // size), "share", size, ALPHA / 2)
-    at = np.flatnonzero(upper < DIVERGENCE_MARGIN)
+    _, upper = _bounds(np.zeros(pairs // size), unit, size, ALPHA / 2)
+    at = np.flatnonzero(upper < bound)
     return None if len(at) == 0 else (int(at[0]) + FEWEST_UNITS) * size
 
 
@@ -149,12 +177,6 @@ def _bounds(means: Floats, unit: Unit, size: int, alpha: float) -> tuple[Floats,
     """Both ends from the fifteenth window on, as `analysis.score_intervals` has them."""
     lower, upper = asymptotic_bounds(means, alpha, prior=prior_of(unit, size), groups=OF_SCORES)
     return lower[FEWEST_UNITS - 1 :], upper[FEWEST_UNITS - 1 :]
-
-
-def _at_a_look(found: NDArray[np.bool_], means: Floats, unit: Unit) -> bool:
-    """Whether it is so after any window after which an interval is told."""
-    ends = (np.flatnonzero(found) + FEWEST_UNITS).tolist()
-    return any(why_no_interval(means[:end], unit) is None for end in ends)
 
 
 def _window_means(scores: Floats, size: int) -> Floats:

@@ -5,10 +5,11 @@ Small simulations with fixed seeds; `python -m bench.verdicts` has the larger.
 
 from dataclasses import replace
 from functools import cache
-from math import sqrt
+from math import log, sqrt
 
 import pytest
 
+from analysis.metrics._metric import Unit
 from bench.verdicts.ours import ALPHA, failure_look, fair_is_withheld, looks
 from bench.verdicts.scenes import SCENES, Scene, draw, failures
 from bench.verdicts.scores import (
@@ -19,15 +20,15 @@ from bench.verdicts.scores import (
     Kind,
     Said,
     falsely_the_same,
+    falsely_within,
+    pairs_until,
     pairs_until_the_same,
     scored,
-    told_after,
 )
 
 RUNS, PAIRS = 120, 1_500
 FRESH = range(31_000, 31_000 + RUNS)
 CANDIDATES = 8
-NATS = KINDS[4]
 
 kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 dependences = pytest.mark.parametrize("depends", DEPENDENCES, ids=lambda depends: depends.name)
@@ -78,9 +79,26 @@ def test_answers_that_never_differ_are_called_the_same_within_five_thousand_pair
     assert needed is not None and needed <= 5_000
 
 
-def test_what_has_a_long_tail_has_an_interval_within_five_thousand_independent_pairs() -> None:
-    told = [told_after(NATS, DEPENDENCES[0], 5_000, seed) for seed in FRESH[:20]]
-    assert sum(pairs is not None for pairs in told) >= 15
+BOUNDS: list[tuple[Unit, float]] = [("ratio", log(1.05)), ("ratio", log(1.1)), ("nats", 0.02), ("nats", 0.05)]
+bounds = pytest.mark.parametrize(("unit", "bound"), BOUNDS)
+
+
+@bounds
+@dependences
+def test_i20_a_mean_just_beyond_a_bound_is_hardly_ever_said_to_be_within_it(
+    unit: Unit, bound: float, depends: Depends
+) -> None:
+    """Few pairs score the most that counts, all others nothing: the worst that ratios and nats can do."""
+    wrong = sum(falsely_within(unit, bound, depends, 5_000, seed) for seed in FRESH)
+    assert wrong / RUNS <= allowed()
+
+
+@bounds
+def test_ratios_and_nats_of_answers_that_never_differ_are_within_a_bound_after_five_thousand_pairs(
+    unit: Unit, bound: float
+) -> None:
+    needed = pairs_until(unit, bound, 10_000)
+    assert needed is not None and needed <= 5_000
 
 
 FAILING = {

@@ -57,6 +57,11 @@ def test_a_name_before_a_colon_is_the_candidate_it_is_about() -> None:
         ("errors>1", "bounded in %"),
         ("errors>10ms", "bounded in %"),
         ("exact_match<90%", "a score has no unit"),
+        ("exact_match<90", "the mean of exact_match lies from 0 to 1"),
+        ("refusal>2", "the mean of refusal lies from -1 to 1"),
+        ("kl_k3>1.5", "the mean of kl_k3 lies from 0 to 1"),
+        ("length_ratio>20", "the mean of length_ratio lies from 0.1 to 10"),
+        ("embedding_similarity<-1", "the mean of embedding_similarity lies from 0 to 1"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_would_do(text: str, said: str) -> None:
