@@ -1,107 +1,116 @@
-"""How alike are two traffics?  The same figures of both, side by side, with how far they are apart."""
+"""How alike are two traffics?  The same figures of both, side by side, and why which are off."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from statistics import fmean, pstdev
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from workload.asks import asks, block_hits
-from workload.row import Row
-from workload.talks import talks
+from workload.figures import FIGURES, LEFT_OUT, Figure, Seen, settings_of
+from workload.shape import FEW
 
-Figure = Callable[[Sequence[Row], int], float | None]
+APART = 0.1  # of what was recorded; more is off
+APART_SHARE = 0.05  # of two shares, which are compared by their difference
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of both.  `apart`: their difference relative to the first, None where it has none."""
+    """One figure of both.  `why` says why it is off, where it is and that is known."""
 
-    name: str
+    figure: Figure
     one: float | None
     other: float | None
+    why: str | None = None
+
+    @property
+    def name(self) -> str:
+        return self.figure.name
 
     @property
     def apart(self) -> float | None:
-        if self.one is None or self.other is None or self.one == 0:
+        """Their difference: relative to the first, or of two shares as it is; None where there is none."""
+        if self.one is None or self.other is None:
             return None
+        if self.figure.is_share:
+            return self.other - self.one
+        if self.one == 0:
+            return 0.0 if self.other == 0 else None
         return self.other / self.one - 1
 
+    @property
+    def is_off(self) -> bool:
+        """Whether they are too far apart, or only one of them has it."""
+        if self.one is None and self.other is None:
+            return False
+        bound = APART_SHARE if self.figure.is_share else APART
+        return self.apart is None or abs(self.apart) > bound
 
-def compare(one: Sequence[Row], other: Sequence[Row], block_tokens: int) -> list[Compared]:
-    """Every figure of two lists of rows, both with blocks of so many tokens."""
-    return [
-        Compared(name, figure(one, block_tokens), figure(other, block_tokens)) for name, figure in _FIGURES
-    ]
+
+def compare(one: Seen, other: Seen) -> list[Compared]:
+    """Every figure of two traffics."""
+    figures = [*FIGURES, *settings_of(one)]
+    return [Compared(figure, figure.of(one), figure.of(other)) for figure in figures]
 
 
 def table(found: Sequence[Compared], names: tuple[str, str] = ("recorded", "made")) -> str:
-    """The figures for reading."""
-    lines = [f"{'':<28}{names[0]:>14}{names[1]:>14}{'apart':>9}"]
-    for one in found:
-        apart = "" if one.apart is None else f"{one.apart:+.1%}"
-        lines.append(f"{one.name:<28}{_shown(one.one):>14}{_shown(one.other):>14}{apart:>9}")
+    """The figures for reading; those that neither has are left out."""
+    shown = [one for one in found if one.one is not None or one.other is not None]
+    width = max((len(one.name) for one in shown), default=0) + 2
+    lines = [f"{'':<{width}}{names[0]:>14}{names[1]:>14}{'apart':>9}"]
+    for one in shown:
+        line = f"{one.name:<{width}}{_shown(one, one.one):>14}{_shown(one, one.other):>14}{_apart(one):>9}"
+        lines.append(line + ("  off" if one.is_off else ""))
+    off = [one for one in shown if one.is_off]
+    lines.append(
+        f"{len(shown) - len(off)} of {len(shown)} figures are within {APART:.0%}, shares within "
+        f"{APART_SHARE * 100:g} points"
+    )
+    lines += [f"off: {one.name}: {one.why}" for one in off if one.why is not None]
     return "\n".join(lines)
 
 
-def _shown(value: float | None) -> str:
+def explained(
+    found: Sequence[Compared],
+    recorded: Seen,
+    made: Seen,
+    *,
+    again: Callable[[], Iterator[Seen]],
+    scenario: str = "recorded",
+) -> list[Compared]:
+    """The same, with why each is off that is.
+
+    `made` is traffic of a model of `recorded`, and `again` makes more of it, by which chance is told from
+    what the model leaves out.
+    """
+    if not any(one.is_off for one in found):
+        return list(found)
+    others = [made, *again()]
+    return [replace(one, why=_why(one, recorded, others, scenario)) if one.is_off else one for one in found]
+
+
+def _why(one: Compared, recorded: Seen, makings: Sequence[Seen], scenario: str) -> str:
+    figure, made = one.figure, makings[0]
+    if figure.group == "when" and scenario != "recorded":
+        return f"when conversations begin is what the scenario {scenario} says"
+    few = figure.few(recorded)
+    if few is not None and one.one is not None:
+        return f"fewer than {FEW} of {few} lie beyond it, and a model holds nothing of so few"
+    known = [value for value in map(figure.of, makings) if value is not None]
+    if one.one is not None and known and min(known) <= one.one <= max(known):
+        low, high = (_shown(one, value) for value in (min(known), max(known)))
+        return f"by chance: {len(makings)} makings have {low} to {high}"
+    n, other = len(recorded.talks), len(made.talks)
+    if figure.group in ("shared", "fronts") and abs(other / n - 1) > APART:
+        return f"{other} conversations were made, not {n}: the more there are, the more they share"
+    return LEFT_OUT[figure.group]
+
+
+def _shown(one: Compared, value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3f}"
+    if one.figure.is_share:
+        return f"{value:.1%}"
+    return f"{value:.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3f}"
 
 
-def _percentile(of: Callable[[Row], float], share: float) -> Figure:
-    def figure(rows: Sequence[Row], _size: int) -> float | None:
-        known = sorted(map(of, rows))
-        return known[min(len(known) - 1, int(share * len(known)))] if known else None
-
-    return figure
-
-
-def _rate(rows: Sequence[Row], size: int) -> float | None:
-    begins = sorted(talk.rows[0].timestamp for talk in talks(rows, size))
-    span_s = (begins[-1] - begins[0]) / 1e3 if begins else 0.0
-    return (len(begins) - 1) / span_s if span_s > 0 else None
-
-
-def _variation(rows: Sequence[Row], size: int) -> float | None:
-    begins = sorted(talk.rows[0].timestamp for talk in talks(rows, size))
-    gaps = [later - sooner for sooner, later in pairwise(begins)]
-    mean = fmean(gaps) if gaps else 0.0
-    return pstdev(gaps) / mean if mean > 0 else None
-
-
-def _turns(rows: Sequence[Row], size: int) -> float | None:
-    found = talks(rows, size)
-    return len(rows) / len(found) if found else None
-
-
-def _hits(rows: Sequence[Row], size: int) -> float | None:
-    return block_hits(asks(rows, size))
-
-
-def _distinct(rows: Sequence[Row], _size: int) -> float | None:
-    blocks = sum(len(row.hash_ids) for row in rows)
-    return len({block for row in rows for block in row.hash_ids}) / blocks if blocks else None
-
-
-def _share(task: str) -> Figure:
-    def figure(rows: Sequence[Row], _size: int) -> float | None:
-        return sum((row.task or "chat") == task for row in rows) / len(rows) if rows else None
-
-    return figure
-
-
-_FIGURES: tuple[tuple[str, Figure], ...] = (
-    ("conversations a second", _rate),
-    ("their gaps' variation", _variation),
-    ("turns of a conversation", _turns),
-    ("prompt tokens p50", _percentile(lambda row: row.input_length, 0.5)),
-    ("prompt tokens p90", _percentile(lambda row: row.input_length, 0.9)),
-    ("prompt tokens p99", _percentile(lambda row: row.input_length, 0.99)),
-    ("output tokens p50", _percentile(lambda row: row.output_length, 0.5)),
-    ("output tokens p90", _percentile(lambda row: row.output_length, 0.9)),
-    ("hit rate of endless cache", _hits),
-    ("distinct share of blocks", _distinct),
-    ("share of chats", _share("chat")),
-    ("share with tools", _share("tools")),
-)
+def _apart(one: Compared) -> str:
+    if one.apart is None:
+        return ""
+    return f"{one.apart * 100:+.1f} pt" if one.figure.is_share else f"{one.apart:+.1%}"

@@ -14,30 +14,30 @@ from statistics import fmean, pstdev
 import msgspec
 
 from workload.row import Row, Sampling
+from workload.shape import FEW, Fronts, fronts_of, later_of
 from workload.talks import Talk, talks
 
 SCHEMA = 1
 SHARES = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 100)
-_FEW = 5  # a value that fewer conversations have would tell of them
-_MOST_FRONTS = 64
+_MOST_FRONTS = 256
 
 
 class Quantiles(msgspec.Struct, frozen=True):
     """A distribution by its values at `SHARES`, between which it is taken to be straight.
 
-    Each is the mean of `_FEW` neighbours, and what lies farthest out is in none: no single request's is kept.
+    Each is the mean of `FEW` neighbours, and what lies farthest out is in none: no single request's is kept.
     """
 
     values: list[float]
 
     @classmethod
     def of(cls, values: Iterable[float], otherwise: float = 1.0) -> "Quantiles":
-        """Of these; where they are fewer than `_FEW`, of nothing but `otherwise`."""
+        """Of these; where they are fewer than `FEW`, of nothing but `otherwise`."""
         known = sorted(values)
-        if len(known) < _FEW:
+        if len(known) < FEW:
             return cls([otherwise] * len(SHARES))
-        last, aside = len(known) - 1, _FEW // 2
-        spare = min(_FEW, last // 2)
+        last, aside = len(known) - 1, FEW // 2
+        spare = min(FEW, last // 2)
         middles = (min(last - spare, max(spare, round(share / 100 * last))) for share in SHARES)
         around = (known[at - aside : at + aside + 1] for at in middles)
         return cls(sorted(min(max(fmean(some), some[0]), some[-1]) for some in around))  # rounding aside
@@ -65,11 +65,13 @@ class Front(msgspec.Struct, frozen=True):
 class Opening(msgspec.Struct, frozen=True):
     """One kind of beginning, with its share of conversations.
 
-    `turns` are how many follow from it, itself included; `tokens` what the first prompt has beyond its front;
-    `reused` which part of those an earlier conversation had, None where nothing was.
+    `deep`: its front is longer than the shortest, of those that ask on about something long.  `turns` are how
+    many follow from it, itself included; `tokens` what the first prompt has beyond its front; `reused` which
+    part of those an earlier conversation had, None where nothing was.
     """
 
     share: float
+    deep: bool
     turns: Quantiles
     tokens: Quantiles
     reused: Quantiles | None = None
@@ -87,8 +89,9 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Traffic as numbers.  `rate`: conversations a second; `burstiness`: the squared variation of their gaps.
 
     `added_tokens` is what a later turn adds to the prompt and answer before it, `kept` the share of later
-    turns that do go on from them.  `think_s` is from an answer's end to the next turn.  `hours` are the
-    shares of the day's 24 hours, where a day was seen.
+    turns that do go on from them.  `think_s` is from an answer's end to the next turn, `token_s` how long an
+    answer takes for each of its tokens, 0 where nobody said when answers ended: then `think_s` is from the
+    turn before.  `hours` are the shares of the day's 24 hours, where a day was seen.
     """
 
     schema: int = SCHEMA
@@ -99,6 +102,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     burstiness: float
     openings: list[Opening]
     think_s: Quantiles
+    token_s: float
     added_tokens: Quantiles
     output_tokens: Quantiles
     kept: float
@@ -110,23 +114,24 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
 def fit(rows: Sequence[Row], block_tokens: int) -> Model:
     """The model of these rows.  ValueError where there are too few to hide anybody among them."""
     found = talks(rows, block_tokens)
-    if len(found) < 2 * _FEW:
-        raise ValueError(f"{len(found)} conversations are too few for a model: {2 * _FEW} are needed")
+    if len(found) < 2 * FEW:
+        raise ValueError(f"{len(found)} conversations are too few for a model: {2 * FEW} are needed")
     begins_s = sorted(talk.rows[0].timestamp / 1e3 for talk in found)
     seconds = max(1e-3, begins_s[-1] - begins_s[0])
-    fronts, fronted = _fronts(found, block_tokens)
-    added, thinks, kept = _turns(found, block_tokens)
+    shared, later = fronts_of(found, block_tokens), later_of(found, block_tokens)
+    fronts = _fronts(shared, len(found), block_tokens)
     return Model(
         block_tokens=block_tokens,
         requests=len(rows),
         seconds=round(seconds, 3),
         rate=(len(found) - 1) / seconds,
         burstiness=_burstiness(begins_s),
-        openings=_openings(found, fronted, block_tokens),
-        think_s=Quantiles.of(thinks, otherwise=0.0),
-        added_tokens=Quantiles.of(added),
+        openings=_openings(found, shared.blocks, fronts[0].tokens, block_tokens),
+        think_s=Quantiles.of(later.think_s, otherwise=0.0),
+        token_s=_token_s(rows),
+        added_tokens=Quantiles.of(later.added),
         output_tokens=Quantiles.of(row.output_length for row in rows),
-        kept=kept,
+        kept=later.kept,
         fronts=fronts,
         tasks=_tasks(rows),
         hours=_hours(begins_s),
@@ -139,104 +144,72 @@ def _burstiness(begins_s: Sequence[float]) -> float:
     return (pstdev(gaps) / mean) ** 2 if mean > 0 else 1.0
 
 
-def _fronts(found: Sequence[Talk], block_tokens: int) -> tuple[list[Front], list[int]]:
-    """The beginnings that `_FEW` conversations or more share, and how long each conversation's is.
-
-    Of each first prompt it is the longest that so many share.
-    """
-    counted: Counter[int] = Counter()
-    for talk in found:
-        counted.update(set(talk.rows[0].hash_ids))
-    lengths: list[int] = []
-    named: Counter[tuple[int, ...]] = Counter()
-    for talk in found:
-        first = talk.rows[0]
-        whole = first.hash_ids[: max(0, first.input_length - 1) // block_tokens]
-        blocks = 0
-        while blocks < len(whole) and counted[whole[blocks]] >= _FEW:
-            blocks += 1
-        lengths.append(blocks * block_tokens)
-        named[tuple(whole[:blocks])] += 1
-    common = [front for front, n in named.most_common(_MOST_FRONTS) if n >= _FEW or not front]
+def _fronts(shared: Fronts, conversations: int, block_tokens: int) -> list[Front]:
+    """The commonest of them, shortest first."""
+    common = [front for front, n in shared.named.most_common(_MOST_FRONTS) if n >= FEW or not front]
     common.sort(key=len)
     places = {front: at for at, front in enumerate(common)}
     fronts = [
         Front(
             len(front) * block_tokens,
-            named[front] / len(found),
+            shared.named[front] / conversations,
             next((places[front[:n]] for n in range(len(front) - 1, 0, -1) if front[:n] in places), None),
         )
         for front in common
     ]
-    return fronts or [Front(0, 1.0)], lengths
+    return fronts or [Front(0, 1.0)]
 
 
-def _openings(found: Sequence[Talk], fronted: Sequence[int], block_tokens: int) -> list[Opening]:
-    """The kinds of beginnings: of one turn or several, and with or without what another conversation had."""
+def _openings(found: Sequence[Talk], fronted: Sequence[int], least: int, block_tokens: int) -> list[Opening]:
+    """The kinds of beginnings: of one turn or several, anything of another
+    conversation's or not, and a front of `least` tokens or a longer one."""
     seen: set[int] = set()
-    groups: Mapping[tuple[bool, bool], list[tuple[int, int, float]]] = defaultdict(list)
-    for talk, front in zip(found, fronted, strict=True):
-        first = talk.rows[0]
+    groups: Mapping[tuple[bool, bool, bool], list[tuple[int, int, float]]] = defaultdict(list)
+    for talk, blocks in zip(found, fronted, strict=True):
+        first, front = talk.rows[0], blocks * block_tokens
         held = 0
         while held < len(first.hash_ids) and first.hash_ids[held] in seen:
             held += 1
         fresh = max(1, first.input_length - front)
         again = min(fresh - 1, held * block_tokens - front)
         reused = again >= block_tokens
-        groups[len(talk.rows) > 1, reused].append((len(talk.rows), fresh, again / fresh if reused else 0.0))
+        kind = (len(talk.rows) > 1, reused, front > least)
+        groups[kind].append((len(talk.rows), fresh, again / fresh if reused else 0.0))
         for row in talk.rows:
             seen.update(row.hash_ids)
-    large = {kind: listed for kind, listed in groups.items() if len(listed) >= _FEW}
+    large = {kind: listed for kind, listed in groups.items() if len(listed) >= FEW}
     total = sum(map(len, large.values()))
     return [
         Opening(
             len(listed) / total,
+            deep,
             Quantiles.of(turns for turns, _, _ in listed),
             Quantiles.of(fresh for _, fresh, _ in listed),
             Quantiles.of(part for _, _, part in listed) if reused else None,
         )
-        for (_, reused), listed in sorted(large.items())
+        for (_, reused, deep), listed in sorted(large.items())
     ]
 
 
-def _turns(found: Sequence[Talk], block_tokens: int) -> tuple[list[float], list[float], float]:
-    """What later turns add, how long their users think, and which share goes on from what was said."""
-    added: list[float] = []
-    thinks: list[float] = []
-    on = later = 0
-    for talk in found:
-        by_id = {row.id: row for row in talk.rows}
-        for row in talk.rows:
-            before = by_id.get(row.parent) if row.parent is not None else None
-            if before is None:
-                continue
-            later += 1
-            whole = before.input_length // block_tokens
-            goes_on = (
-                row.hash_ids[:whole] == before.hash_ids[:whole] and row.input_length > before.input_length
-            )
-            on += goes_on
-            if goes_on:
-                added.append(max(1.0, row.input_length - before.input_length - before.output_length))
-            if before.e2e_ms is not None:
-                thinks.append(max(0.0, (row.timestamp - before.timestamp - before.e2e_ms) / 1e3))
-            else:
-                thinks.append(max(0.0, (row.timestamp - before.timestamp) / 1e3))
-    return added, thinks, on / later if later else 1.0
+def _token_s(rows: Sequence[Row]) -> float:
+    ended = [row for row in rows if row.e2e_ms is not None]
+    if len(ended) < FEW:
+        return 0.0
+    return sum(row.e2e_ms or 0.0 for row in ended) / 1e3 / max(1, sum(row.output_length for row in ended))
 
 
 def _tasks(rows: Sequence[Row]) -> list[Task]:
-    """The kinds of work; one that fewer than `_FEW` requests are of is taken for the most common."""
+    """The kinds of work; one that fewer than `FEW` requests are of is taken for the most common."""
     named = Counter(row.task or "chat" for row in rows)
     most = named.most_common(1)[0][0]
     groups: Mapping[str, list[Row]] = defaultdict(list)
     for row in rows:
         task = row.task or "chat"
-        groups[task if named[task] >= _FEW else most].append(row)
+        groups[task if named[task] >= FEW else most].append(row)
     found: list[Task] = []
     for task, listed in sorted(groups.items()):
         settings = Counter(row.sampling or Sampling() for row in listed)
-        common = [(n, setting) for setting, n in settings.most_common(16) if n >= _FEW]
+        common = [(n, setting) for setting, n in settings.most_common(16) if n >= FEW]
         total = sum(n for n, _ in common)
         mix = [(n / total, setting) for n, setting in common] or [(1.0, Sampling())]
         found.append(Task(task, len(listed) / len(rows), mix))
@@ -246,15 +219,15 @@ def _tasks(rows: Sequence[Row]) -> list[Task]:
 def _hours(begins_s: Sequence[float]) -> list[float] | None:
     """The shares of a day's hours since the recording began; None where no whole day was seen.
 
-    Hours in which fewer than `_FEW` conversations began have the same share, together what they had.
+    Hours in which fewer than `FEW` conversations began have the same share, together what they had.
     """
     if begins_s[-1] - begins_s[0] < 86_400 - 3_600:
         return None
     counted = Counter(math.floor(at_s / 3_600) % 24 for at_s in begins_s)
-    quiet = [hour for hour in range(24) if counted[hour] < _FEW]
+    quiet = [hour for hour in range(24) if counted[hour] < FEW]
     in_quiet = sum(counted[hour] for hour in quiet)
     for hour in quiet:
         counted[hour] = 0
-    all_of = sum(counted.values()) + (in_quiet if in_quiet >= _FEW else 0)
-    each = in_quiet / len(quiet) / all_of if in_quiet >= _FEW else 0.0
+    all_of = sum(counted.values()) + (in_quiet if in_quiet >= FEW else 0)
+    each = in_quiet / len(quiet) / all_of if in_quiet >= FEW else 0.0
     return [each if hour in quiet else counted[hour] / all_of for hour in range(24)]

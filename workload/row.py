@@ -28,7 +28,8 @@ class Row(msgspec.Struct, kw_only=True, frozen=True):
 
     `hash_ids[i]` names the prompt's first `i + 1` blocks; the last may be partial.  `parent` is the `id` of
     the request whose conversation this one continues.  `input_tokens_from` says whether the engine counted
-    (`usage`) or the recorder estimated.  Latencies are production's, from the request's dispatch, in ms.
+    (`usage`) or the recorder estimated.  Latencies are production's, from the request's dispatch, in ms; of
+    made traffic there is `e2e_ms` alone, which is what was left for the answer before the next turn.
     `request` and `answer` are there only where text was asked for.
     """
 
