@@ -16,9 +16,11 @@ from analysis.checking import Checking
 from analysis.course import Course, MalformedError
 from analysis.golden import is_golden
 from analysis.inbox import Frame, Inbox, Peer
-from analysis.likening import Likening, Told
+from analysis.keeping import Keeping
+from analysis.likening import Likening
 from analysis.phases import UNDONE
 from analysis.roster import Roster
+from analysis.scrubbing import Scrubbing
 from analysis.spec import EmbedderSpec
 from analysis.supervision import Supervision
 
@@ -27,6 +29,7 @@ _RELOAD_S = 60.0
 _SWITCH_S = 2.0
 _SETTLE_S = 0.2  # the last words about experiments that end are in a socket's buffer by now, and are read
 T = TypeVar("T")
+B = TypeVar("B")
 
 
 class Board:
@@ -46,6 +49,7 @@ class Board:
         supervision: Supervision | None = None,
         now_ns: Callable[[], int] = time.monotonic_ns,
         embedders: Sequence[EmbedderSpec] = (),
+        scrubbing: Scrubbing | None = None,
     ) -> None:
         self.version = version
         self.inbox = inbox or Inbox()
@@ -61,6 +65,8 @@ class Board:
         self._likening = Likening()
         self._embedders = {one.experiment: one for one in embedders}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="analysis")
+        self._keeping = Keeping(scrubbing, self._later, self._run, notice)
+        self._keeping.renew(self._courses)
 
     # What peers send
 
@@ -116,7 +122,7 @@ class Board:
                 course.close()
             notices = {c.spec.name: c.load(anew=c.spec.name in anew) for c in now.values() if not c.loaded}
             for course in courses:
-                now[course.spec.name].texts.resize(course.texts.limit_bytes)
+                now[course.spec.name].texts.renew(course.texts.spec)
                 now[course.spec.name].price(course.prices)
             self._courses = now
             self._embedders = {one.experiment: one for one in embedders}
@@ -128,6 +134,7 @@ class Board:
         async with self._working:
             await self._advance_all(self.inbox.take_now())
             notices = await self._run(exchange)
+            self._keeping.renew(now)
         for course in ended:
             self._told.pop(course.spec.name, None)
             self._notice("experiment_ended", experiment=course.spec.name)
@@ -238,14 +245,14 @@ class Board:
         if not self._checking.offer(pair, told):
             self.inbox.dropped["golden_busy"] += 1
 
-    def _later(self, course: Course, count: Told) -> Told:
+    def _later(self, course: Course, count: Callable[[B], Any]) -> Callable[[B], None]:
         """What any thread may call, to have `count` called on the analysis thread if the course goes on."""
 
-        def counted(body: dict[str, Any]) -> None:
+        def counted(body: B) -> None:
             if self._courses.get(course.spec.name) is course:
                 count(body)
 
-        def told(body: dict[str, Any]) -> None:
+        def told(body: B) -> None:
             with suppress(RuntimeError):  # everything has ended meanwhile
                 self._thread.submit(counted, body)
 
@@ -279,6 +286,14 @@ class Board:
         if self.supervision is None:
             return None
         return await self.supervision.switches.ask(kind, names, why, _SWITCH_S, stop_engines=stop_engines)
+
+    async def look(self) -> None:
+        """What is to be done about once a second: texts that are older than they may get are deleted."""
+        await self._keeping.look()
+
+    async def forget(self, names: Sequence[str], requests: Sequence[str]) -> dict[str, int] | None:
+        """Forget what was said to these requests, by experiment; None when there is no such experiment."""
+        return await self._keeping.forget(names, requests)
 
     def names(self) -> list[str]:
         """The experiments' names."""
@@ -320,7 +335,7 @@ class Board:
             troubles["log_records_waiting"] += state["waiting"]
             troubles["log_records_lost"] += state["lost"]
             troubles["log_full"] += state["not_taken"]
-        troubles["texts_lost"] = sum(course.texts.lost for course in self._courses.values())
+        troubles["texts_lost"] = self._keeping.lost
         return {
             "version": self.version,
             "ready": {"ready": not reasons, "reasons": reasons},

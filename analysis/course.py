@@ -21,12 +21,13 @@ from analysis.phases import UNDONE
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.retention import prune
-from analysis.spec import ExperimentSpec, Retention
+from analysis.spec import ExperimentSpec, Retention, TextSpec
 from analysis.store import NAME, Header, LogError, LogReader, LogWriter, Opened, open_log, put_aside
 from analysis.texts import Texts
 
 _REBOOT_GAP_NS = 1_000_000_000
 _KEEP = Retention()
+_NO_TEXT = TextSpec()
 
 
 def _wall_s() -> float:
@@ -42,7 +43,7 @@ class Course:
     """One experiment from its log on: `load` first, then pairs and books as they come.
 
     When the log is as long as `keep` lets it be, nothing more is taken: what is judged is what the log says.
-    Of what arms said the last `text_bytes` are kept word for word.  `prices`: what GPUs and arms cost.
+    `texts` says how what arms said is kept word for word.  `prices`: what GPUs and arms cost.
     `measured` is `analysis.measure.measure`; it is an argument so that the order of things can be tested.
     """
 
@@ -55,7 +56,7 @@ class Course:
         now_ns: Callable[[], int] = time.monotonic_ns,
         keep: Retention = _KEEP,
         now_s: Callable[[], float] = _wall_s,
-        text_bytes: int = 0,
+        texts: TextSpec = _NO_TEXT,
         prices: Prices | None = None,
     ) -> None:
         self.spec = spec
@@ -66,7 +67,7 @@ class Course:
         self._now_ns = now_ns
         self._keep = keep
         self._now_s = now_s
-        self.texts = Texts(state_dir / spec.name, text_bytes)
+        self.texts = Texts(state_dir / spec.name, texts, now_s)
         self._not_taken = 0
         self._shift_ns = 0
         self._trial = Trial(spec, prices=prices)

@@ -9,7 +9,7 @@ from analysis.measure import LATENCIES, AnswerMeasure, PairRecord
 from analysis.pair_text import beside
 from analysis.report_lines import change, columns
 from analysis.strip import drawn, gaps_of
-from analysis.texts import Said
+from analysis.text_files import Said
 
 _RULER = 48  # characters of the line that shows where two answers part
 

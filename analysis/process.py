@@ -13,14 +13,16 @@ from analysis.board import Board
 from analysis.course import Course
 from analysis.inbox import listen
 from analysis.measure import PairRecord, measure
-from analysis.spec import AnalysisSpec, ExperimentSpec
+from analysis.spec import AnalysisSpec, ExperimentSpec, TextSpec
 from analysis.store import LogError
+from analysis.scrubbing import Scrubbing
 from analysis.supervision import Supervision
-from analysis.texts import forget_others
+from analysis.text_files import forget_others
 from analysis.tokenizer import LazyCount
 from analysis.web.app import start_admin
 
 _FINISH_S = 5.0
+_LOOK_S = 1.0
 
 # A new list of experiments, and whom to tell once it holds (None) or why it could not.
 Changes = AsyncIterator[tuple[AnalysisSpec, Callable[[str | None], None]]]
@@ -42,8 +44,15 @@ async def serve_analysis(
     log = structlog.get_logger("analysis")
     run_dir = Path(spec.run_dir)
     os.makedirs(run_dir, exist_ok=True)
-    courses = _courses(spec)
-    board = Board(spec.version, courses, log.info, supervision=supervision, embedders=spec.embedders)
+    courses, scrubbing = _courses(spec), Scrubbing(log)
+    board = Board(
+        spec.version,
+        courses,
+        log.info,
+        supervision=supervision,
+        embedders=spec.embedders,
+        scrubbing=scrubbing,
+    )
     admin = await start_admin(
         board, spec.admin_host, spec.admin_port, os.environ.get("PROMETHEUS_MULTIPROC_DIR")
     )
@@ -60,18 +69,28 @@ async def serve_analysis(
             for peer in list(board.inbox.peers):
                 peer.close()
             await board.finish(_FINISH_S)
+            await scrubbing.close()
     finally:
         await admin.close()
 
 
 async def _until(stop: asyncio.Event, board: Board, changes: Changes | None) -> None:
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(board.follow(), name="follow the inbox")]
+        running = [
+            tasks.create_task(board.follow(), name="follow the inbox"),
+            tasks.create_task(_look(board), name="look after texts"),
+        ]
         if changes is not None:
             running.append(tasks.create_task(_renew(board, changes), name="follow the configuration"))
         await stop.wait()
         for task in running:
             task.cancel()
+
+
+async def _look(board: Board) -> None:
+    while True:
+        await asyncio.sleep(_LOOK_S)
+        await board.look()
 
 
 async def _renew(board: Board, changes: Changes) -> None:
@@ -105,7 +124,7 @@ def _courses(spec: AnalysisSpec) -> list[Course]:
             folder,
             measured=_measuring(one),
             keep=spec.retention,
-            text_bytes=spec.text_bytes.get(one.name, 0),
+            texts=spec.texts.get(one.name, TextSpec()),
             prices=spec.prices,
         )
         for one in spec.experiments

@@ -54,6 +54,19 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
+class TextSpec:
+    """Of what arms said the last `limit_bytes` are kept (0: none), each text for `keep_s` at most.
+
+    `redact` are patterns whose matches are replaced before, `redact_command` what texts then go through.
+    """
+
+    limit_bytes: int = 0
+    keep_s: float = 7 * 86_400.0
+    redact: tuple[str, ...] = ()
+    redact_command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class EmbedderSpec:
     """Who tells how alike an experiment's answers are in meaning: a server with OpenAI's `/v1/embeddings`.
 
@@ -77,8 +90,8 @@ class AnalysisSpec:
     It listens for observations on `<run_dir>/observations.sock`, keeps its logs under `state_dir`, and serves
     the admin API on `admin_host:admin_port` (0: any free port; the bound address goes to
     `<run_dir>/admin.addr`).  `anew` names experiments whose engines have changed while it ran: their logs are
-    put aside although the settings known here are the same.  `text_bytes`: so much of what arms said
-    is kept word for word, by experiment; of others nothing.  `prices` are what GPUs and arms cost.
+    put aside although the settings known here are the same.  `texts`: how what arms said
+    is kept word for word, by experiment; of others nothing is.  `prices` are what GPUs and arms cost.
     `embedders`: who is asked of answers' meaning.
     """
 
@@ -90,6 +103,6 @@ class AnalysisSpec:
     version: str
     anew: tuple[str, ...] = ()
     retention: Retention = Retention()
-    text_bytes: dict[str, int] = field(default_factory=dict)
+    texts: dict[str, TextSpec] = field(default_factory=dict)
     prices: Prices | None = None
     embedders: tuple[EmbedderSpec, ...] = ()

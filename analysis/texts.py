@@ -1,36 +1,33 @@
 """What did the arms say, word for word?  Kept beside an experiment's log, and only where that was asked for.
 
-Two files of frames (`analysis.frames`), readable by their owner alone: the one that is written, and the one
-before it.  Together they take no more than was allowed; the oldest goes.
+What is kept went through the operator's patterns and command first, takes no more room than was allowed (the
+oldest goes), is kept no longer, and is forgotten when that is asked for, request by request.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import msgspec
-
-from analysis.frames import Frames, framed
+from analysis import text_files
 from analysis.measure import transcript_of
 from analysis.metrics._metric import spoken
-from analysis.store import NAME as LOG
-from analysis.store import is_written
+from analysis.redact import Redaction
+from analysis.spec import TextSpec
+from analysis.text_files import BEFORE, FILES, NAME, Record, Said, packed
 
-NAME, BEFORE = "texts.msgpack", "texts.before.msgpack"
 _MOST_CHOICES = 8
+_REMEMBER: Final = 50_000  # requests whose pairs, should they come yet, are not kept
 
-Said = dict[tuple[str, int], tuple[str, ...]]  # what each choice said, by arm and twin
-_Answer = tuple[str, int, list[str]]
-
-
-class _Record(msgspec.Struct, array_like=True):
-    id: str
-    answers: list[_Answer]
+Scrubbed = Callable[[list[str | None]], None]
+Scrub = Callable[[tuple[str, ...], Sequence[str], Scrubbed], None]
 
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Record).decode
+NOTHING: Final = TextSpec()
 
 
 def texts_of(pair: Mapping[str, Any]) -> Said:
@@ -44,106 +41,157 @@ def texts_of(pair: Mapping[str, Any]) -> Said:
     return said
 
 
-class Texts:
-    """Those of one experiment, the last that fit into `limit_bytes`; 0: none, and what was kept is deleted.
+def _wall_s() -> float:
+    """As files' instants are: it outlasts a restart of the machine."""
+    return datetime.now(UTC).timestamp()
 
-    Nothing here raises for the disk: `lost` counts what could not be written or was too long.
+
+class Texts:
+    """Those of one experiment, in two files: the one that is written, and the one before it.
+
+    A file is full at half the room, or when its first text is half as old as texts may get: so what is kept
+    is at least the last of half the room and half the time, and at most all of both.  With nothing to be
+    kept, what was is deleted.  `lost` counts what could not be written, or was too long; nothing here but
+    `forget` raises for the disk, and `stuck` says why what is too old could not be deleted.  `scrub` has
+    texts go through a command and gives back, on the thread that calls `keep`, what may be kept of each.
     """
 
-    def __init__(self, folder: Path, limit_bytes: int) -> None:
+    def __init__(self, folder: Path, spec: TextSpec = NOTHING, now_s: Callable[[], float] = _wall_s) -> None:
         self._folder = folder
-        self.limit_bytes = limit_bytes
+        self._now_s = now_s
+        self._begun_s: dict[str, float] = {}  # when each file's oldest text was written
+        self._forgotten: OrderedDict[str, None] = OrderedDict()
+        self._redaction = Redaction(spec.redact)
+        self.spec = spec
+        self.scrub: Scrub | None = None
         self.lost = 0
+        self.stuck: str | None = None
 
-    def resize(self, limit_bytes: int) -> None:
-        """Keep so much from now on: what is longer goes now."""
-        if limit_bytes != self.limit_bytes:
-            self.limit_bytes = limit_bytes
+    def renew(self, spec: TextSpec) -> None:
+        """Keep what this says from now on: what is longer or older goes now."""
+        if spec != self.spec:
+            self.spec, self._redaction = spec, Redaction(spec.redact)
             self.begin(anew=False)
 
     def begin(self, *, anew: bool) -> None:
         """The experiment goes on, or begins anew: then its texts are of pairs that its log has not."""
-        if anew or not self.limit_bytes:
-            self.forget()
+        with suppress(OSError):  # it is tried again by `look`
+            text_files.sweep(self._folder)
+        self._begun_s.clear()
+        if anew or not self.spec.limit_bytes:
+            self._delete_beyond(-1)
         else:
-            self._forget_beyond(self.limit_bytes // 2)
+            self._delete_beyond(self.spec.limit_bytes // 2)
+        self.look()
 
-    def forget(self) -> None:
-        """Delete what is kept."""
-        self._forget_beyond(-1)
+    def look(self) -> None:
+        """Delete what is too old.  To be called now and then."""
+        try:
+            text_files.sweep(self._folder)
+            for name in FILES:
+                self._look(name)
+            self.stuck = None
+        except OSError as error:
+            self.stuck = error.strerror or str(error)
 
-    def _forget_beyond(self, most_bytes: int) -> None:
-        for name in (NAME, BEFORE):
-            path = self._folder / name
-            try:
-                if path.stat().st_size > most_bytes:
-                    path.unlink()
-            except FileNotFoundError:
-                pass
-            except OSError:
-                self.lost += 1
+    def _look(self, name: str) -> None:
+        path = self._folder / name
+        if not path.exists():
+            return
+        if name not in self._begun_s:
+            begun_s = text_files.begun_s(path)
+            if begun_s is None:
+                path.unlink(missing_ok=True)  # of what cannot be read nobody knows how old it is
+                return
+            self._begun_s[name] = begun_s
+        age_s = self._now_s() - self._begun_s[name]
+        if age_s > self.spec.keep_s:
+            path.unlink(missing_ok=True)
+            del self._begun_s[name]
+        elif name == NAME and age_s > self.spec.keep_s / 2:
+            self._put_by()
+
+    def forget(self, requests: Collection[str]) -> int:
+        """Take out what was said to these requests, and keep none that comes yet; of how many pairs it was.
+
+        Raises OSError.
+        """
+        self._forgotten.update(dict.fromkeys(requests))
+        while len(self._forgotten) > _REMEMBER:
+            self._forgotten.popitem(last=False)
+        self._begun_s.clear()
+        return text_files.forget_in(self._folder, requests)
 
     def keep(self, pair: Mapping[str, Any]) -> None:
         """Write down what one pair's answers said, if that was asked for."""
-        if not self.limit_bytes or pair.get("scored") is not None:
+        if not self.spec.limit_bytes or pair.get("scored") is not None:
             return
-        said = [(arm, twin, list(texts)) for (arm, twin), texts in texts_of(pair).items()]
-        if not said:
+        clean = self._redaction.text
+        said = {whose: list(map(clean, texts)) for whose, texts in texts_of(pair).items()}
+        if not any(said.values()):
+            return
+        write = partial(self._write, str(pair["id"]), said)
+        texts = [text for some in said.values() for text in some]
+        if not self.spec.redact_command:
+            write(texts)
+        elif self.scrub is None:
+            self.lost += 1
+        else:
+            self.scrub(self.spec.redact_command, texts, write)
+
+    def _write(self, id: str, said: Mapping[tuple[str, int], list[str]], texts: Sequence[str | None]) -> None:
+        """Write what may be written: of an answer all choices or none."""
+        if not self.spec.limit_bytes or text_files.is_of(id, self._forgotten):
+            return
+        rest = iter(texts)
+        given = {whose: [next(rest) for _ in some] for whose, some in said.items()}
+        answers = [
+            (arm, twin, [text for text in some if text is not None])
+            for (arm, twin), some in given.items()
+            if None not in some
+        ]
+        if not answers:
             return
         try:
-            record = framed("texts", _encode(_Record(str(pair["id"]), said)))
-            half = self.limit_bytes // 2
-            if len(record) > half:
+            record = packed(Record(id, answers, self._now_s()))
+            if len(record) > self.spec.limit_bytes // 2:
                 self.lost += 1
-                return
-            self._append(record, half)
+            else:
+                self._append(record)
         except (OSError, ValueError):
             self.lost += 1
 
-    def _append(self, record: bytes, half: int) -> None:
+    def _append(self, record: bytes) -> None:
         path = self._folder / NAME
         self._folder.mkdir(parents=True, exist_ok=True)
         # Opened for each: it may have been deleted, and a text now and then is not much.
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            if os.fstat(file).st_size + len(record) > half:
-                os.replace(path, self._folder / BEFORE)
+            if os.fstat(file).st_size + len(record) > self.spec.limit_bytes // 2:
+                self._put_by()
                 os.close(file)
                 file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not os.fstat(file).st_size:
+                self._begun_s[NAME] = self._now_s()
             os.write(file, record)
         finally:
             os.close(file)
 
+    def _put_by(self) -> None:
+        """The file that is written becomes the one before."""
+        os.replace(self._folder / NAME, self._folder / BEFORE)
+        self._begun_s.pop(BEFORE, None)
+        if (begun_s := self._begun_s.pop(NAME, None)) is not None:
+            self._begun_s[BEFORE] = begun_s
 
-def forget_others(state_dir: Path, names: Collection[str]) -> list[str]:
-    """Delete the texts of all experiments but `names`: those that are gone, unless another process has them.
-
-    Gives the names of those whose texts went, and raises OSError where some cannot be deleted.
-    """
-    folders = {path.parent for name in (NAME, BEFORE) for path in state_dir.glob(f"*/{name}")}
-    gone = sorted(folder for folder in folders if folder.name not in names and not is_written(folder / LOG))
-    for folder in gone:
-        for name in (NAME, BEFORE):
-            (folder / name).unlink(missing_ok=True)
-    return [folder.name for folder in gone]
-
-
-def texts_in(folder: Path, id: str) -> Said | None:
-    """What the answers of pair `id` said; None where it was not kept.  OSError when a file cannot be read."""
-    found: Said | None = None
-    for name in (BEFORE, NAME):
-        try:
-            file = (folder / name).open("rb")
-        except FileNotFoundError:
-            continue
-        with file:
-            for kind, body in Frames(file):
-                if kind != "texts":
-                    continue
-                try:
-                    record = _decode(body)
-                except msgspec.MsgspecError:
-                    continue
-                if record.id == id:
-                    found = {(arm, twin): tuple(texts) for arm, twin, texts in record.answers}
-    return found
+    def _delete_beyond(self, most_bytes: int) -> None:
+        for name in FILES:
+            path = self._folder / name
+            try:
+                if path.stat().st_size > most_bytes:
+                    path.unlink()
+                    self._begun_s.pop(name, None)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                self.lost += 1

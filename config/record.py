@@ -21,6 +21,7 @@ def _pattern(value: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(_pattern)]
+RedactCommand = Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(command)]
 Long = Annotated[float, BeforeValidator(number), Field(gt=0, le=_YEAR_S, allow_inf_nan=False)]
 
 
@@ -42,7 +43,7 @@ class Record(Strict):
     redact: tuple[Pattern, ...] = Field(
         default=(), description="Regular expressions; what they match in text is replaced by [redacted]."
     )
-    redact_command: Annotated[tuple[str, ...], BeforeValidator(words), AfterValidator(command)] = Field(
+    redact_command: RedactCommand = Field(
         default=(),
         description="A command that gets each text after that, as a line of JSON, and answers with a line of"
         " what may be written; no shell reads it.",

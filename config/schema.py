@@ -30,7 +30,7 @@ from config.logs import Logs
 from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
 from config.price import Prices
-from config.record import Record
+from config.record import Long, Pattern, Record, RedactCommand
 from config.similarity import Similarity
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
@@ -229,6 +229,15 @@ class Experiment(Strict):
         default=None,
         description="Keep the text of the last answers, so much of it, beside the experiment's log, for"
         " `shadowlane diff`; left out, no text is kept, and what was is deleted.",
+    )
+    text_keep_s: Long = Field(
+        default=7 * 86_400.0, description="No text of text_bytes is kept for longer; its measures stay."
+    )
+    redact: tuple[Pattern, ...] = Field(
+        default=(), description="Regular expressions; what they match in such text is replaced by [redacted]."
+    )
+    redact_command: RedactCommand = Field(
+        default=(), description="A command that gets such text after that, as record.redact_command does."
     )
     tokenizer: Path | None = Field(
         default=None,

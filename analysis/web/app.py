@@ -6,7 +6,7 @@ from pathlib import Path
 from aiohttp import web
 
 from analysis.report import render_html, to_json
-from analysis.web import events, pausing, probes
+from analysis.web import events, forgetting, pausing, probes
 from analysis.web.guard import REPORT_POLICY, failure, guard, harden
 from analysis.web.source import SOURCE, Source
 
@@ -29,6 +29,7 @@ def build_app(source: Source, bound: str, metrics_dir: str | None = None) -> web
     app.router.add_get("/api/experiments/{name}/report.html", report_page)
     events.install(app)
     pausing.install(app)
+    forgetting.install(app)
     app.router.add_get("/", page)
     app.router.add_get("/static/{file:.+}", static)
     return app

@@ -23,6 +23,9 @@ class Source(Protocol):
     ) -> dict[str, Any] | None:
         """Have experiments (all, where none is named) paused or, by "resume", go on: what came of it."""
 
+    async def forget(self, names: Sequence[str], requests: Sequence[str]) -> dict[str, int] | None:
+        """Forget what was said to these requests, by experiment; None when there is no such experiment."""
+
     def names(self) -> list[str]:
         """The experiments' names."""
 

@@ -10,7 +10,7 @@ from analysis.pair_view import render_list, render_pair, shown
 from analysis.plain import plain
 from analysis.report import to_json
 from analysis.store import LogError
-from analysis.texts import texts_in
+from analysis.text_files import texts_in
 from gateway.commands.report import UnreadableError, find
 
 

@@ -32,19 +32,19 @@ def experiment(
 ) -> int:
     """Do `action` (pause, resume, list) to one experiment or to `every` one.  Raises NotDone."""
     stream = sys.stdout if out is None else out
-    base = (admin if "://" in admin else f"http://{admin}").rstrip("/")
+    base = base_of(admin)
     if stop_engines and action != "pause":
         raise NotDone("--stop-engines goes with pause; a resume starts them again")
     if action == "list":
-        for one in _asked(f"{base}/api/experiments")["experiments"]:
+        for one in asked(f"{base}/api/experiments")["experiments"]:
             stream.write(line(one) + "\n")
         return 0
     if (name is None) is not every:
         raise NotDone(f"say which experiment to {action}, or --all, and not both")
-    place = "api" if name is None else f"api/experiments/{urllib.parse.quote(name, safe='')}"
+    place = place_of(name)
     said = {**({"why": why} if why else {}), **({"stop_engines": "1"} if stop_engines else {})}
     query = f"?{urllib.parse.urlencode(said)}" if said else ""
-    done = _asked(f"{base}/{place}/{action}{query}", "POST")
+    done = asked(f"{base}/{place}/{action}{query}", "POST")
     for each in done["experiments"]:
         engines = _ENGINES.get(done.get("engines", {}).get(each), "")
         stream.write(f"{each}: {'paused' if done['paused'] else 'copied'}{engines}\n")
@@ -63,7 +63,18 @@ def line(one: dict[str, Any]) -> str:
     return f"{text}paused {ends} ({pause['reason']}): {pause['detail']}; {pause['remedy']}{far}"
 
 
-def _asked(url: str, method: str = "GET") -> dict[str, Any]:
+def base_of(admin: str) -> str:
+    """The admin address as a URL."""
+    return (admin if "://" in admin else f"http://{admin}").rstrip("/")
+
+
+def place_of(name: str | None) -> str:
+    """The path of what is asked of one experiment, or of all."""
+    return "api" if name is None else f"api/experiments/{urllib.parse.quote(name, safe='')}"
+
+
+def asked(url: str, method: str = "GET") -> dict[str, Any]:
+    """What the admin server answers.  Raises NotDone with why it does not."""
     try:
         request = urllib.request.Request(url, method=method, data=b"" if method == "POST" else None)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # it is nobody else's business

@@ -112,6 +112,11 @@ what was under way.  Production does not notice.  A pause by hand lasts over res
   shadowlane experiment pause --all --stop-engines
   shadowlane experiment resume fp8-kv
   shadowlane experiment list
+
+Where text_bytes has answers' texts kept, those to a request are deleted by its id (measures stay):
+
+  shadowlane experiment forget fp8-kv --id 5b1c0a5e
+  shadowlane experiment forget --all --id 5b1c0a5e --state-dir shadowlane-state      (while none runs)
 """
 _EMULATE = """\
 Run the embedded engine: paged, prefix-caching, continuously batching, without a GPU.
@@ -154,7 +159,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
-    _experiment(_command(commands, "experiment", "pause experiments, or let them go on", _EXPERIMENT))
+    _experiment(_command(commands, "experiment", "pause experiments, let them go on, forget texts", _EXPERIMENT))
     _definitions(_command(commands, "definitions", "one answer under every tool's definitions", _DEFINITIONS))
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
@@ -289,13 +294,15 @@ def _definitions(command: argparse.ArgumentParser) -> None:
 
 def _experiment(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("action", choices=("pause", "resume", "list"), help="what to do")
+    add("action", choices=("pause", "resume", "list", "forget"), help="what to do")
     add("experiment", nargs="?", help="which one")
     add("--all", action="store_true", help="all of them")
     add("--why", metavar="TEXT", default="", help="a reason, shown wherever the pause is")
     add(
         "--stop-engines", action="store_true", help="pause: end the engines launched for it, which frees GPUs"
     )
+    add("--id", metavar="ID", action="append", default=[], help="forget: a request's x-request-id; repeatable")
+    add("--state-dir", metavar="DIR", help="forget: in these logs' folders, of which no Shadowlane runs")
     add("--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)")
 
 

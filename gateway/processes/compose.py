@@ -15,6 +15,7 @@ from gateway.golden.compose import golden_of
 from gateway.launch.composed import launch_spec, mark, presumed
 from gateway.launch.spec import LaunchSpec
 from gateway.processes.embedders import embedders_of
+from gateway.processes.kept import texts_of
 from gateway.processes.prices import prices_of
 from gateway.recording.spec import NAME as RECORDING
 from gateway.recording.spec import RecordSpec
@@ -127,7 +128,7 @@ def compose(
         version=version,
         retention=Retention(config.logs.log_bytes, config.logs.old_bytes, config.logs.old_days),
         embedders=embedders_of(config),
-        text_bytes={one.name: one.text_bytes for one in config.experiments if one.text_bytes},
+        texts=texts_of(config),
         prices=None if config.prices is None else prices_of(config.prices, "prices in the configuration"),
     )
     return Told(

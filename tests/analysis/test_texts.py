@@ -16,8 +16,9 @@ from analysis.course import Course
 from analysis.measure import measure
 from analysis.pair_text import beside, printable
 from analysis.pair_view import render_pair, shown
-from analysis.spec import ExperimentSpec
-from analysis.texts import BEFORE, NAME, Texts, forget_others, texts_in, texts_of
+from analysis.spec import ExperimentSpec, TextSpec
+from analysis.text_files import BEFORE, NAME, forget_others, texts_in
+from analysis.texts import Texts, texts_of
 from tests.analysis.fleet import answer_frame, pair_frame
 
 SPEC = ExperimentSpec("trial", "m", ("quick",), calibration_s=0, calibration_pairs=2)
@@ -38,7 +39,7 @@ def test_without_being_asked_no_text_is_at_rest_and_with_it_the_owner_alone_may_
     tmp_path: Path,
 ) -> None:
     for text_bytes in (0, 1 << 20):
-        course = Course(SPEC, tmp_path / str(text_bytes), text_bytes=text_bytes)
+        course = Course(SPEC, tmp_path / str(text_bytes), texts=TextSpec(text_bytes))
         course.load()
         course.pair(pair())
         course.close()
@@ -48,7 +49,7 @@ def test_without_being_asked_no_text_is_at_rest_and_with_it_the_owner_alone_may_
 
 
 def test_the_texts_of_a_pair_are_found_by_arm_and_choice(tmp_path: Path) -> None:
-    texts = Texts(tmp_path, 1 << 20)
+    texts = Texts(tmp_path, TextSpec(1 << 20))
     texts.keep(pair("a"))
     texts.keep(pair("b", ["nothing"]))
     assert texts_in(tmp_path, "a") == {("control", 0): ("".join(OURS),), ("quick", 0): ("".join(THEIRS),)}
@@ -65,7 +66,7 @@ def test_an_answer_that_failed_has_no_text(tmp_path: Path) -> None:
 
 def size_of(frame: dict[str, Any]) -> int:
     with TemporaryDirectory() as folder:
-        Texts(Path(folder), 1 << 20).keep(frame)
+        Texts(Path(folder), TextSpec(1 << 20)).keep(frame)
         return (Path(folder) / NAME).stat().st_size
 
 
@@ -74,7 +75,7 @@ def test_the_last_texts_are_kept_and_take_no_more_room_than_was_allowed(
     limit_bytes: int, lengths: list[int]
 ) -> None:
     with TemporaryDirectory() as folder:
-        texts = Texts(Path(folder), limit_bytes)
+        texts = Texts(Path(folder), TextSpec(limit_bytes))
         for number, length in enumerate(lengths):
             texts.keep(pair(str(number), ["x"] * length))
             assert sum(path.stat().st_size for path in Path(folder).iterdir()) <= limit_bytes
@@ -87,7 +88,7 @@ def test_the_last_texts_are_kept_and_take_no_more_room_than_was_allowed(
 
 
 def test_what_is_torn_or_damaged_costs_that_text_alone(tmp_path: Path) -> None:
-    texts = Texts(tmp_path, 1 << 20)
+    texts = Texts(tmp_path, TextSpec(1 << 20))
     for id in "abc":
         texts.keep(pair(id))
     path = tmp_path / NAME
@@ -99,13 +100,13 @@ def test_what_is_torn_or_damaged_costs_that_text_alone(tmp_path: Path) -> None:
 
 
 def test_a_text_longer_than_the_room_is_lost_and_counted(tmp_path: Path) -> None:
-    texts = Texts(tmp_path, 1024)
+    texts = Texts(tmp_path, TextSpec(1024))
     texts.keep(pair(theirs=["x" * 2000]))
     assert texts.lost == 1 and list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_refuses_costs_texts_and_no_pair(tmp_path: Path) -> None:
-    course = Course(SPEC, tmp_path, text_bytes=1 << 20)
+    course = Course(SPEC, tmp_path, texts=TextSpec(1 << 20))
     course.load()
     os.mkdir(tmp_path / "trial" / NAME)
     course.pair(pair())
@@ -115,7 +116,7 @@ def test_a_disk_that_refuses_costs_texts_and_no_pair(tmp_path: Path) -> None:
 
 def test_an_experiment_that_begins_anew_or_keeps_none_any_more_has_no_texts_of_before(tmp_path: Path) -> None:
     def loaded(text_bytes: int, *, anew: bool = False) -> Course:
-        course = Course(SPEC, tmp_path, text_bytes=text_bytes)
+        course = Course(SPEC, tmp_path, texts=TextSpec(text_bytes))
         course.load(anew=anew)
         return course
 
@@ -131,24 +132,24 @@ def test_an_experiment_that_begins_anew_or_keeps_none_any_more_has_no_texts_of_b
     course = loaded(1 << 20, anew=True)
     assert files() == set()
     course.pair(pair())
-    course.texts.resize(1 << 21)
+    course.texts.renew(TextSpec(1 << 21))
     assert files() == {NAME}
-    course.texts.resize(0)
+    course.texts.renew(TextSpec(0))
     assert files() == set()
     course.close()
 
 
 def test_a_room_made_smaller_holds_no_more_than_that_at_once(tmp_path: Path) -> None:
     one = size_of(pair())
-    texts = Texts(tmp_path, 8 * one)
+    texts = Texts(tmp_path, TextSpec(8 * one))
     for number in range(7):  # four went before the three that are written now
         texts.keep(pair(str(number)))
-    texts.resize(6 * one)
+    texts.renew(TextSpec(6 * one))
     assert [path.name for path in tmp_path.iterdir()] == [NAME]
     assert texts_in(tmp_path, "6") is not None
-    Texts(tmp_path, 6 * one).begin(anew=False)
+    Texts(tmp_path, TextSpec(6 * one)).begin(anew=False)
     assert texts_in(tmp_path, "6") is not None
-    Texts(tmp_path, 4 * one).begin(anew=False)  # as after a restart
+    Texts(tmp_path, TextSpec(4 * one)).begin(anew=False)  # as after a restart
     assert list(tmp_path.iterdir()) == []
 
 
@@ -156,7 +157,7 @@ def test_texts_of_experiments_that_are_gone_are_forgotten_and_of_those_that_anot
     tmp_path: Path,
 ) -> None:
     courses = {
-        name: Course(replace(SPEC, name=name), tmp_path, text_bytes=1 << 20)
+        name: Course(replace(SPEC, name=name), tmp_path, texts=TextSpec(1 << 20))
         for name in ("here", "elsewhere", "gone")
     }
     for course in courses.values():
@@ -216,7 +217,7 @@ def test_long_texts_are_shown_from_a_little_before_they_part_on_in_lines_that_fi
 
 def test_a_reload_that_asks_for_less_acts_at_once_and_the_experiment_goes_on(tmp_path: Path) -> None:
     async def run() -> None:
-        course = Course(SPEC, tmp_path, text_bytes=1 << 20)
+        course = Course(SPEC, tmp_path, texts=TextSpec(1 << 20))
         board = Board("0", [course], lambda *_, **__: None)
         await board.load()
         course.pair(pair())

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from analysis.spec import TextSpec
 from config.load import ConfigError, load
 from config.schema import Config
 from gateway.processes.compose import compose
@@ -120,5 +121,4 @@ def test_what_is_forced_scored_counted_and_kept_is_told() -> None:
     assert beside.analysis.experiments[0].tokenizer == ""
     counts = told(config(candidate="http://spare:2", tokenizer="/m/tokenizer.json", text_bytes=4096))
     assert counts.analysis.experiments[0].tokenizer == "/m/tokenizer.json"
-    (bytes_of_one,) = counts.analysis.text_bytes.values()
-    assert bytes_of_one == 4096 and beside.analysis.text_bytes == {}
+    assert list(counts.analysis.texts.values()) == [TextSpec(4096)] and beside.analysis.texts == {}

@@ -26,6 +26,9 @@ class Still:
     ) -> dict[str, Any] | None:
         return {"kind": kind, "experiments": list(names) or self.names(), "why": why}
 
+    async def forget(self, names: Sequence[str], requests: Sequence[str]) -> dict[str, int] | None:
+        return dict.fromkeys(names or self.names(), len(requests))
+
     def names(self) -> list[str]:
         return [spec["name"] for spec in self._status["experiments"]]
 

@@ -14,9 +14,9 @@ import msgpack
 from analysis.frames import framed
 from analysis.process import serve_analysis
 from analysis.report import render_text, report, to_json
-from analysis.spec import AnalysisSpec
+from analysis.spec import AnalysisSpec, TextSpec
 from analysis.store import LogReader
-from analysis.texts import NAME as TEXTS
+from analysis.text_files import NAME as TEXTS
 from tests.analysis.shell.frames import SPEC, admin_url, analysis, analysis_spec, books, pair, status
 
 EXPERIMENT = "/api/experiments/kv"
@@ -230,7 +230,8 @@ def test_texts_of_experiments_that_are_gone_go_at_a_start_and_at_a_reload(
     tmp_path: Path,
 ) -> None:
     both = replace(
-        analysis_spec(tmp_path, SPEC, replace(SPEC, name="gone")), text_bytes={"kv": 99, "gone": 99}
+        analysis_spec(tmp_path, SPEC, replace(SPEC, name="gone")),
+        texts={"kv": TextSpec(99), "gone": TextSpec(99)},
     )
     one = replace(both, experiments=(SPEC,))
     stop, folders = asyncio.Event(), [tmp_path / "state" / name for name in ("kv", "gone", "before")]

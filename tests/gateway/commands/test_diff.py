@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.measure import measure
+from analysis.spec import TextSpec
 from analysis.store import NAME, Header, LogWriter
 from analysis.texts import Texts
 from gateway.cli import main
@@ -57,7 +58,7 @@ def test_where_texts_were_kept_they_are_shown_word_under_word(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = [answer_frame("control", 0, 200, 20, WORDS), answer_frame("quick", 0, 100, 10, ["the ", "end"])]
-    Texts(state / "kv", 1 << 20).keep(pair_frame(said, id="p1"))
+    Texts(state / "kv", TextSpec(1 << 20)).keep(pair_frame(said, id="p1"))
     assert diff(state, "p1") == 0
     lines = capsys.readouterr().out.splitlines()
     assert "  control  the sesame opens it" in lines and "  quick    the end" in lines
