@@ -13,9 +13,9 @@ from analysis.board import Board
 from analysis.course import Course
 from analysis.inbox import listen
 from analysis.measure import PairRecord, measure
+from analysis.scrubbing import Scrubbing
 from analysis.spec import AnalysisSpec, ExperimentSpec, TextSpec
 from analysis.store import LogError
-from analysis.scrubbing import Scrubbing
 from analysis.supervision import Supervision
 from analysis.text_files import forget_others
 from analysis.tokenizer import LazyCount

@@ -247,9 +247,7 @@ def _experiment(given: argparse.Namespace) -> int:
             from gateway.commands.forget import forget
 
             place = None if given.state_dir is None else Path(given.state_dir)
-            return forget(
-                given.experiment, given.id, every=given.all, admin=given.admin, state_dir=place
-            )
+            return forget(given.experiment, given.id, every=given.all, admin=given.admin, state_dir=place)
         if given.id or given.state_dir is not None:
             raise NotDone("--id and --state-dir go with forget")
         return experiment(

@@ -159,7 +159,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)"
     )
-    _experiment(_command(commands, "experiment", "pause experiments, let them go on, forget texts", _EXPERIMENT))
+    _experiment(
+        _command(commands, "experiment", "pause experiments, let them go on, forget texts", _EXPERIMENT)
+    )
     _definitions(_command(commands, "definitions", "one answer under every tool's definitions", _DEFINITIONS))
     key = _command(commands, "key", "make an API key for a client", _KEY)
     key.add_argument("name", nargs="?", default="NAME", help="the client's name (%(default)s)")
@@ -301,7 +303,9 @@ def _experiment(command: argparse.ArgumentParser) -> None:
     add(
         "--stop-engines", action="store_true", help="pause: end the engines launched for it, which frees GPUs"
     )
-    add("--id", metavar="ID", action="append", default=[], help="forget: a request's x-request-id; repeatable")
+    add(
+        "--id", metavar="ID", action="append", default=[], help="forget: a request's x-request-id; repeatable"
+    )
     add("--state-dir", metavar="DIR", help="forget: in these logs' folders, of which no Shadowlane runs")
     add("--admin", metavar="URL", default="http://127.0.0.1:8090", help="its admin address (%(default)s)")
 
