@@ -97,7 +97,7 @@ def _check(given: argparse.Namespace) -> int:
         return _say(str(error), _WRONG)
     from gateway.commands.check import check
 
-    return check(config)
+    return check(config, source=str(_config_file(given) or "settings"))
 
 
 def _config(given: argparse.Namespace) -> "Config":

@@ -53,8 +53,8 @@ class Matching:
     """Holds one experiment's load against production's; with `auto` it sets the rate so that they are equal.
 
     The measure is the time-integral of the requests in flight, per engine: workers tell production's,
-    cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once, with
-    `auto` at most `most` times.
+    cumulated, and `look` is given the arms'.  A rate above 1 sends conversations more than once, at most
+    `most` times.
 
     What is steered to 0 is `owed`, the difference of the two integrals, and not that of two means: so chance,
     of which a few conversations have much, and what went wrong at first are made up for.  With P,
@@ -70,9 +70,9 @@ class Matching:
     """
 
     def __init__(self, rate: float, *, auto: bool, most: float = MOST_TIMES) -> None:
-        self.rate = rate
+        self.rate = rate = min(rate, most)
         self._first = rate
-        self._most = max(most, rate)
+        self._most = most
         self._auto = auto
         self._workers: dict[int, _Worker] = {}
         self._heard_s: float | None = None  # an engine's busy s of this slice; None: no worker told

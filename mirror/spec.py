@@ -127,7 +127,7 @@ class MirrorExperiment:
 
     @property
     def most_times(self) -> float:
-        """How often `auto` may send a conversation: once where an arm takes no salt, and would find its
+        """How often a conversation may be sent: once where an arm takes no salt, and would find its
         duplicates cached."""
         return MOST_TIMES if all(dialect(arm.kind).takes_cache_salt for arm in self.arms) else 1.0
 

@@ -12,8 +12,9 @@ from config.schema import Arm, Candidate, Config, Engine, Experiment
 from config.tls import EngineTls
 from gateway.discovery import spec as discovery
 from gateway.fleets.detect import Engine as Found
-from gateway.fleets.detect import describe
+from gateway.fleets.detect import describe, kind_of
 from gateway.fleets.probe import Heard, Place, ask_all
+from gateway.processes.amplified import complaints
 from gateway.processes.compose import engine_tls, listen_tls
 from gateway.processes.embedders import embedders_of
 from gateway.recording.unrecorded import unrecorded
@@ -40,11 +41,14 @@ class Asked:
     bootstrap_port: int | None = None
 
 
-def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S) -> int:
+def check(
+    config: Config, out: TextIO | None = None, *, timeout_s: float = _TIMEOUT_S, source: str = "settings"
+) -> int:
     """Ask every engine, print a paragraph for each, and give the exit status.
 
     0 when all can be reached, 1 when one cannot or refuses the key it is asked with, or a server of
-    embeddings gives none, 2 when clients' TLS cannot be served or a recording to be replayed is not there.
+    embeddings gives none, 2 when clients' TLS cannot be served, a recording to be replayed is not there, or
+    an experiment of the configuration (which is from `source`) would be unfair to an arm of its kind.
     """
     stream = sys.stdout if out is None else out
     try:
@@ -60,8 +64,8 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
     heard = ask_all([one.place for one in asked], timeout_s)
     for one, answer in zip(asked, heard, strict=True):
         stream.write(plain("\n".join(paragraph(one, answer))) + "\n\n")
-    for source in discovery.sources(config).sources:
-        stream.write(f"engines of {source.told}  (fleet {source.fleet})\n")
+    for looked in discovery.sources(config).sources:
+        stream.write(f"engines of {looked.told}  (fleet {looked.fleet})\n")
         stream.write("  not asked: they are looked up when the gateway runs\n\n")
     unusable = 0
     for said, why in (*launched(config), *embedding(config, timeout_s)):
@@ -76,6 +80,14 @@ def check(config: Config, out: TextIO | None = None, *, timeout_s: float = _TIME
         said = f"{unreached} not reachable" if unreached else "all reachable"
         said += f", {refusing} of them refusing the api_key" if refusing else ""
         stream.write(f"{engines}: {said}\n")
+    kinds = {
+        one.place.url: kind_of(answer.answers)
+        for one, answer in zip(asked, heard, strict=True)
+        if answer.error is None
+    }
+    if unfair := list(complaints(config, kinds, source)):
+        stream.write(plain("\n".join(map(str, unfair))) + "\n")
+        return 2
     return 1 if unreached or refusing or unusable else 0
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO
 
+from config.complaint import ConfigError
 from config.schema import Arm, Config, Experiment
 from gateway.clients import tls
 from gateway.clients.listen import listen, shown
@@ -21,6 +22,7 @@ from gateway.launch import spec as launch
 from gateway.launch.ports import NoPortLeft, Ports
 from gateway.metrics import forget_live_gauges
 from gateway.processes import deployment
+from gateway.processes.amplified import fair
 from gateway.processes.children import Child, Stage
 from gateway.processes.compose import Told, compose, engine_tls, places, share_sampled
 from gateway.processes.conductor import Conductor, Means, Plan
@@ -84,7 +86,11 @@ def serve(
             config = ports(config)
         except NoPortLeft as error:
             raise deployment.UnusableError(str(error)) from None
-        plan = Plan(config, kinds(config))
+        source = str(file or "settings")
+        try:
+            plan = Plan(config, fair(config, kinds(config), source))
+        except ConfigError as error:
+            raise deployment.UnusableError(str(error)) from None
         candidates = deployment.run_dir_candidates(config.state_dir, env.get("XDG_RUNTIME_DIR"))
         run_dir, mark = deployment.make_run_dir(candidates)
         undo.callback(os.close, mark)
@@ -112,7 +118,7 @@ def serve(
         prepare(config, told)
         fds = [bound.fileno() for bound in listening]
         means = Means(
-            composed, lambda told, config: children(told, fds, config), prepare, str(file or "settings")
+            composed, lambda told, config: children(told, fds, config), prepare, source
         )
         conductor = Conductor(plan, told, tables.columns, means, log)
         switching = Switching(config.state_dir / FILE, log)
@@ -121,7 +127,7 @@ def serve(
 
         def read() -> Plan:
             found = config if reread is None else ports(reread())
-            return Plan(found, kinds(found))
+            return Plan(found, fair(found, kinds(found), source))
 
         reader = Reader(read, _files(file, config), watch=config.reload == "watched")
         undo.callback(reader.close)

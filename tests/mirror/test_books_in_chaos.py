@@ -46,7 +46,8 @@ def test_admitted_is_paired_and_dropped_at_the_end_and_no_more_than_came(
         nonlocal sent, missed
         with tempfile.TemporaryDirectory() as folder:
             async with engine(by_its_words) as control, engine(by_its_words) as other:
-                arms = ArmSpec("control", control.url), ArmSpec("c1", other.url)
+                kind = "vllm" if "rate" in mode else "auto"  # only with a salt is anything sent twice
+                arms = ArmSpec("control", control.url, kind), ArmSpec("c1", other.url, kind)
                 told = experiment(*arms, max_inflight=8, timeout_s=0.2, first_byte_s=0.1, **mode)
                 async with shadow(Path(folder), told, drain_s=0.3, held_bytes=20_000) as stage:
                     _, lane = await stage.worker()

@@ -23,7 +23,7 @@ def test_a_user_gets_all_of_a_limit_however_often_each_request_is_copied() -> No
             keys=(key("anonymous", 0, requests_per_s=0.0001, requests_burst=8),), rooms=(RoomSpec(None),)
         )
         async with engine(tokens) as control, engine(tokens) as other:
-            arms = ArmSpec("control", control.url), ArmSpec("c1", other.url)
+            arms = ArmSpec("control", control.url, "vllm"), ArmSpec("c1", other.url, "vllm")
             async with running(Engine(streams(TOKEN, FINISH)), experiments=ALL, admission=limited) as gateway:
                 told = experiment(*arms, rate=3.0, salt=b"s", max_inflight=500)
                 async with shadow(gateway.run_dir, told) as stage:

@@ -175,3 +175,12 @@ def test_while_the_control_is_asked_twice_its_load_sets_nothing_and_no_slice_mix
     matching.production(0, 70 * S, 700 * S, 1)
     seen = matching.look(70 * S, {"control": 1350 * S})
     assert seen is not None and seen.arms == {"control": 10.0}
+
+
+@pytest.mark.parametrize(("kinds", "times"), [(("vllm", "sglang"), 2.5), (("vllm", "auto"), 1.0)])
+def test_a_written_rate_sends_nothing_twice_either_where_an_arm_takes_no_salt(
+    kinds: tuple[str, str], times: float
+) -> None:
+    names = ("control", "fp8")
+    arms = tuple(ArmSpec(name, "http://x", kind) for name, kind in zip(names, kinds, strict=True))
+    assert Matching(2.5, auto=False, most=MirrorExperiment("e", None, arms).most_times).rate == times
