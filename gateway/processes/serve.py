@@ -117,9 +117,7 @@ def serve(
         told = composed(plan, tables.columns.proposed(places(config)))
         prepare(config, told)
         fds = [bound.fileno() for bound in listening]
-        means = Means(
-            composed, lambda told, config: children(told, fds, config), prepare, source
-        )
+        means = Means(composed, lambda told, config: children(told, fds, config), prepare, source)
         conductor = Conductor(plan, told, tables.columns, means, log)
         switching = Switching(config.state_dir / FILE, log)
         switching.remember(time.monotonic_ns())
