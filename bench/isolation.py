@@ -8,6 +8,7 @@ copies to targets that take connections and read nothing.  What is judged is the
 of one round: equivalent, where the 95 % bootstrap interval of its median lies within the bound on both sides.
 A proxy's processes share one core; load, engines and targets have the other.  Those of the gateway that serve
 nobody have a third, or where there is none the other; `--together` they are with the worker, the worst case.
+What copies cost on the load's core gives way to load and engines: in the field those have their own.
 Requests come at a fixed rate, whether or not earlier ones were answered.
 
 `--bounds` measures only what has a bound, as narrowly as its time allows: states go forth and back (off,

@@ -42,6 +42,8 @@ class Targets:
     def _started(self, state: str) -> "Popen[bytes]":
         process = self._stage.programs.engine(self.ports[state], self._gap_ms)
         procfs.pin([process.pid], LOAD_CORE)
+        # Else they would hold up the engine within a step, and the proxy be woken for each part of it.
+        procfs.yield_to_others([process.pid])
         return process
 
     def renew(self) -> None:

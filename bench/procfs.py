@@ -56,6 +56,9 @@ def parts(pid: int) -> dict[str, int]:
     return found
 
 
+_LEAST_NICE = 19
+
+
 def pin(pids: Iterable[int], core: int) -> None:
     """Keep all threads of these on one core; on a machine that has only one there is nothing to part."""
     if (os.cpu_count() or 1) < 2:
@@ -63,3 +66,10 @@ def pin(pids: Iterable[int], core: int) -> None:
     for pid in pids:
         for task in os.listdir(f"/proc/{pid}/task"):
             os.sched_setaffinity(int(task), {core})
+
+
+def yield_to_others(pids: Iterable[int]) -> None:
+    """Have all threads of these give way to whoever else wants their core."""
+    for pid in pids:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            os.setpriority(os.PRIO_PROCESS, int(task), _LEAST_NICE)

@@ -57,8 +57,14 @@ class Running:
         return procfs.parts(self.process.pid)[name]
 
     def part_company(self) -> None:
-        """Move a gateway's processes that serve nobody off the worker's core."""
-        procfs.pin(set(self.pids) - {self.part("worker")}, BESIDE_CORE)
+        """Move a gateway's processes that serve nobody off the worker's core.
+
+        Where that is the load's they give way to it: in the field they take nothing from engines and clients.
+        """
+        others = set(self.pids) - {self.part("worker")}
+        procfs.pin(others, BESIDE_CORE)
+        if BESIDE_CORE == LOAD_CORE:
+            procfs.yield_to_others(others)
 
     def metric(self, name: str) -> float:
         """The sum of a gateway's series of this name."""
