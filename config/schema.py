@@ -140,8 +140,10 @@ class Sample(Strict):
         description="The share of conversations; auto loads an arm as one production engine is. Above 1"
         " each is sent more than once (2.5: half of them twice, half three times), to all arms alike.",
     )
-    by: Literal["conversation"] = Field(
-        default="conversation", description="What is sampled: conversations are copied whole or not at all."
+    by: Literal["conversation", "session"] = Field(
+        default="conversation",
+        description="Conversations are copied whole or not at all; with session, all of a session whose name"
+        " clients send (session_headers, prompt_cache_key, session_id).",
     )
 
 

@@ -39,6 +39,7 @@ class Experiment:
     sampler: Sampler
     lane: Lane
     paused: bool = False
+    by_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +136,7 @@ class LaneLink(asyncio.Protocol):
                 self._rates.pop(spec.experiment, None)
                 experiment.sampler = self._sampler(spec)
             experiment.paused = spec.experiment in self._paused
+            experiment.by_session = spec.by_session
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
         self._specs = {spec.experiment: spec for spec in samplings}
         self.experiments = [one for group in self._by_fleet.values() for one in group]
@@ -283,8 +285,9 @@ class LaneLink(asyncio.Protocol):
         late: tuple[Experiment, str] | None = None
         for experiment in self._by_fleet.get(fleet, ()):
             sampler = experiment.sampler
-            if not sampler.admits(prompt.root, prompt.turns):
-                if late is None and (why := sampler.missed(prompt.root, prompt.turns)) is not None:
+            session = prompt.session if experiment.by_session else 0
+            if not sampler.admits(prompt.root, prompt.turns, session):
+                if late is None and (why := sampler.missed(prompt.root, prompt.turns, session)) is not None:
                     late = experiment, why
                 continue
             if not _leaves_nothing(asked, body):

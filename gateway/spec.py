@@ -102,13 +102,17 @@ class FleetSpec:
 
 @dataclass(frozen=True, slots=True)
 class SamplingSpec:
-    """Which conversations of a fleet an experiment takes: a share `rate` of them, chosen by salted hash."""
+    """Which conversations of a fleet an experiment takes: a share `rate` of them, chosen by salted hash.
+
+    `by_session`: of those whose clients name a session, the session's name is hashed.
+    """
 
     experiment: str
     fleet: str | None
     rate: float
     salt: bytes = field(repr=False)
     brakes: BrakeSpec = field(default_factory=BrakeSpec)
+    by_session: bool = False
 
 
 @dataclass(frozen=True, slots=True)

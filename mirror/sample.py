@@ -17,6 +17,9 @@ class Sampler:
     one worker of several, where the first turn may have gone to another: the hash alone decides there, and
     the shadow process, which sees all workers, turns away what joined late.  The memory is bounded to the
     `remember` conversations used last.
+
+    Where a request's `session` is given (not 0), the hash of that decides in place of the root's: so all
+    conversations of a session are taken or none is, also when the share changes, as long as it is remembered.
     """
 
     def __init__(self, salt: bytes, rate: float, remember: int = 100_000, *, sees_all: bool = True) -> None:
@@ -29,6 +32,7 @@ class Sampler:
         self._sees_all = sees_all
         self._open: OrderedDict[int, None] = OrderedDict()
         self._shed: OrderedDict[int, None] = OrderedDict()
+        self._sessions: OrderedDict[int, bool] = OrderedDict()  # whether they are taken
 
     def renew(self, rate: float) -> None:
         """Take this share of the conversations that begin from now on; those that run go on."""
@@ -40,7 +44,7 @@ class Sampler:
         """The share of the conversations that begin now."""
         return self._below / (1 << 64)
 
-    def admits(self, root: int, turns: int) -> bool:
+    def admits(self, root: int, turns: int, session: int = 0) -> bool:
         """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
         if turns > 0 and root in self._shed:
             self._shed.move_to_end(root)
@@ -50,8 +54,8 @@ class Sampler:
             return True
         if turns > 0:
             # One that began elsewhere may have done so when the share was larger: the shadow process knows.
-            return not self._sees_all and self._place(root) < self._most_below
-        if self._place(root) >= self._below:
+            return not self._sees_all and self._place(session or root) < self._most_below
+        if not (self._takes(session) if session else self._place(root) < self._below):
             return False
         self._shed.pop(root, None)
         self._open[root] = None
@@ -59,10 +63,21 @@ class Sampler:
             self._open.popitem(last=False)
         return True
 
-    def missed(self, root: int, turns: int) -> str | None:
+    def _takes(self, session: int) -> bool:
+        """Whether conversations of this session are taken: what was decided of the first one stays."""
+        taken = self._sessions.get(session)
+        if taken is None:
+            taken = self._sessions[session] = self._place(session) < self._below
+            if len(self._sessions) > self._remember:
+                self._sessions.popitem(last=False)
+        else:
+            self._sessions.move_to_end(session)
+        return taken
+
+    def missed(self, root: int, turns: int, session: int = 0) -> str | None:
         """Why a request that was not admitted is missing from the share; None: its conversation is no part of
         it."""
-        if turns == 0 or self._place(root) >= self._below:
+        if turns == 0 or self._place(session or root) >= self._below:
             return None
         return TURN_MISSING if root in self._shed else JOINED_LATE
 

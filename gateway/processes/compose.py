@@ -257,6 +257,7 @@ def _sampling(config: Config, experiment: Experiment, secret: bytes) -> Sampling
         rate=min(1.0, share_sampled(experiment, fleet)),
         salt=_derived(secret, f"sample {experiment.name}", _SALT_BYTES),
         brakes=brakes_of(experiment),
+        by_session=experiment.sample.by == "session",
     )
 
 

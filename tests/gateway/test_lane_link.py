@@ -1,8 +1,10 @@
 """A worker's end of the lane: what is offered within a moment goes out together, or is counted."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import uvloop
 
 from gateway.lane_link import LaneLink, asked
 from gateway.spec import SamplingSpec
+from routing.prompt import named_by, read
 from routing.types import Prompt
 
 HEADERS = [(b"Content-Type", b"application/json")]
@@ -167,3 +170,42 @@ def test_turns_of_conversations_that_began_before_are_counted_once_and_those_of_
         assert dict(link.dropped) == {}
 
     uvloop.run(go())
+
+
+def test_by_session_what_the_client_names_decides_in_head_or_body_and_else_the_conversation() -> None:
+    async def go() -> None:
+        key = b"prefix key"
+        spec = SamplingSpec("e", None, 0.5, b"salt", by_session=True)
+        more: dict[str, Any] = {
+            "lane_bytes": 1 << 20,
+            "copy_bytes": 1 << 20,
+            "sees_all": False,
+            "keeps_s": 60,
+        }
+        links = [LaneLink(asyncio.get_running_loop(), "/nowhere", [spec], **more) for _ in range(2)]
+        plain = LaneLink(asyncio.get_running_loop(), "/nowhere", [replace(spec, by_session=False)], **more)
+        head = asked("/v1/chat/completions", "/v1/chat/completions", HEADERS)
+
+        def taken(link: LaneLink, text: str, session: str | None = None, **fields: Any) -> bool:
+            said = {"model": "m", "messages": [{"role": "user", "content": text}], **fields}
+            body = json.dumps(said).encode()
+            prompt = read("/v1/chat/completions", body, key)
+            if session is not None:
+                prompt = named_by(prompt, session.encode(), key)
+            return link.copied(None, text, head, body, prompt, 1, 2) is not None
+
+        decided = {}
+        for number in range(40):
+            name = f"session {number}"
+            told = {
+                taken(link, f"{link is links[0]} {name} {n}", name) for link in links for n in range(5)
+            } | {taken(link, f"{link is links[0]} {name}", prompt_cache_key=name) for link in links}
+            assert len(told) == 1
+            decided[name] = told.pop()
+        assert 5 < sum(decided.values()) < 35
+        texts = [f"no session {number}" for number in range(40)]
+        assert [taken(links[0], text) for text in texts] == [taken(plain, text) for text in texts]
+        by_root = [taken(plain, f"again {n}", "session 0") for n in range(40)]
+        assert True in by_root and False in by_root  # where it is not asked for, the name decides nothing
+
+    asyncio.run(go())

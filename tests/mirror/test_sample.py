@@ -262,3 +262,53 @@ def test_a_value_that_would_break_out_of_its_line_stays_behind() -> None:
 
 def test_the_mark_of_a_copy_is_seen_in_any_case() -> None:
     assert is_copy([(b"X-SHADOWLANE-copy", b"")]) and not is_copy([(b"x-shadowlane", b"")])
+
+
+sessions_named = st.integers(1, (1 << 64) - 1)
+
+
+@given(st.lists(st.tuples(sessions_named, roots), max_size=60), st.binary(max_size=80), st.floats(0, 1))
+def test_a_named_session_has_one_decision_over_conversations_turns_workers_and_restarts(
+    seen: list[tuple[int, int]], salt: bytes, rate: float
+) -> None:
+    workers = [Sampler(salt, rate, sees_all=False) for _ in range(3)]
+    decided: dict[int, bool] = {}
+    for number, (session, root) in enumerate(dict(seen).items()):
+        for at in range(3):  # three conversations of each, here and there; the last after a restart
+            worker = workers[(number + at) % 3] if at < 2 else Sampler(salt, rate, sees_all=False)
+            taken = worker.admits(root + at, 0, session)
+            assert decided.setdefault(session, taken) == taken
+            assert workers[number % 3].admits(root + at, 1 + at, session) == taken  # its later turns anywhere
+    alone = Sampler(salt, rate)
+    assert all(alone.admits(session, 0) == taken for session, taken in decided.items())  # as its name's hash
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 6), roots), max_size=40))
+def test_a_share_that_changes_cuts_no_session_in_two(seen: list[tuple[float, int, int]]) -> None:
+    sampler, decided = Sampler(b"salt", 0.5), dict[int, bool]()
+    for rate, session, root in seen:
+        sampler.renew(rate)
+        root = (root << 3) | session  # no conversation is of two sessions
+        taken = sampler.admits(root, 0, session)
+        assert decided.setdefault(session, taken) == taken
+        assert sampler.admits(root, 1, session) == taken
+
+
+def test_the_share_of_sessions_is_the_rate_and_requests_without_a_name_go_by_their_conversation() -> None:
+    rng = Random(11)
+    sampler, plain = Sampler(b"salt", 0.3), Sampler(b"salt", 0.3)
+    some = [rng.getrandbits(64) for _ in range(10_000)]
+    taken = sum(sampler.admits(rng.getrandbits(64), 0, session | 1) for session in some)
+    assert abs(taken / len(some) - 0.3) < 0.02
+    assert [sampler.admits(root, 0, 0) for root in some] == [plain.admits(root, 0) for root in some]
+
+
+@given(st.sets(sessions_named, min_size=2, max_size=30))
+def test_of_sessions_memory_is_bounded(sessions: set[int]) -> None:
+    sampler = Sampler(b"s", 0.0, remember=len(sessions) - 1)
+    first, *rest = sessions
+    for session in (first, *rest):
+        assert not sampler.admits(session, 0, session)
+    sampler.renew(1.0)
+    assert not any(sampler.admits(session, 0, session) for session in rest)  # decided, and remembered
+    assert sampler.admits(first, 0, first)  # forgotten: its hash decides anew
