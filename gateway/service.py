@@ -1,7 +1,7 @@
 """What a worker serves with: the parts every connection and request of one process share."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import random
 from time import monotonic
@@ -36,7 +36,7 @@ class Service:
 
     loop: asyncio.AbstractEventLoop
     fleets: Fleets
-    pools: Mapping[int, Pool]
+    pools: dict[int, Pool]
     limits: LimitsSpec
     prefix_key: bytes
     lane: LaneLink

@@ -36,6 +36,12 @@ class Inner(msgspec.Struct, gc=False):
     usage: Told | None = None
 
 
+class Top(msgspec.Struct, gc=False):
+    """Only what most answers have: the fewer fields, the less there is to fill in."""
+
+    usage: Told | None = None
+
+
 class Answer(msgspec.Struct, gc=False):
     """The places where counts stand: at the top, in Responses' `response`, in Messages' `message`."""
 
@@ -48,5 +54,6 @@ class Answer(msgspec.Struct, gc=False):
 
 
 decode: Final = msgspec.json.Decoder(Answer).decode
+decode_top: Final = msgspec.json.Decoder(Top).decode
 decode_told: Final = msgspec.json.Decoder(Told).decode
 decode_batch: Final = msgspec.json.Decoder(list[Answer]).decode

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told
+from gateway.told import Answer, Count, Told, decode, decode_batch, decode_told, decode_top
 
 # Beyond this a document is not decoded as a whole: vectors and logprobs are long, and the counts stand apart.
 _WHOLE_BYTES: Final = 32 << 10
@@ -99,7 +99,7 @@ def _at_end(tail: bytes) -> Usage | None:
     if at < 0:
         return None
     try:
-        told = decode(b"{" + tail[at:]).usage
+        told = decode_top(b"{" + tail[at:]).usage
     except _ERRORS:
         return None
     return None if told is None else _said(told)

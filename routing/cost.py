@@ -42,6 +42,12 @@ class PrefixCost:
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int], rng: Random
     ) -> Choice:
         """The engine of least cost, one of several by lot."""
+        listed = engines if isinstance(engines, list) else list(engines)  # of a known kind: half as dear
+        return self._chosen(prompt, listed, cached, rng)
+
+    def _chosen(
+        self, prompt: Prompt, engines: list[EngineLoad], cached: Mapping[int, int], rng: Random
+    ) -> Choice:
         ends = prompt.ends
         whole = ends[-1] if ends else 0
         held = _held(engines, cached)
@@ -99,14 +105,15 @@ class PrefixCost:
         self, prompt: Prompt, engines: Sequence[EngineLoad], cached: Mapping[int, int]
     ) -> dict[int, float]:
         """Every engine's cost."""
-        whole, held = prompt.ends[-1] if prompt.ends else 0, _held(engines, cached)
-        costs = self._costs(whole, prompt.max_tokens, engines, held)
+        listed = engines if isinstance(engines, list) else list(engines)
+        whole, held = prompt.ends[-1] if prompt.ends else 0, _held(listed, cached)
+        costs = self._costs(whole, prompt.max_tokens, listed, held)
         if costs is None:
-            costs = _unlearned(whole, engines, held)
-        return {engine.id: cost for engine, cost in zip(engines, costs, strict=True)}
+            costs = _unlearned(whole, listed, held)
+        return {engine.id: cost for engine, cost in zip(listed, costs, strict=True)}
 
     def _costs(
-        self, whole: int, most: int | None, engines: Sequence[EngineLoad], held: list[int]
+        self, whole: int, most: int | None, engines: list[EngineLoad], held: list[int]
     ) -> list[float] | None:
         """Seconds at each; None where nothing was learned yet of one of them."""
         costs: list[float] = []
@@ -158,14 +165,15 @@ def home(session: int, engines: Sequence[EngineLoad]) -> EngineLoad:
     return best
 
 
-def _held(engines: Sequence[EngineLoad], cached: Mapping[int, int]) -> list[int]:
+def _held(engines: list[EngineLoad], cached: Mapping[int, int]) -> list[int]:
     """Bytes of the prompt that each has: looked up once, for they are asked for several times."""
     if not cached:
         return [0] * len(engines)
-    return [cached.get(engine.id, 0) for engine in engines]
+    known = cached if isinstance(cached, dict) else dict(cached)
+    return [known.get(engine.id, 0) for engine in engines]
 
 
-def _unlearned(whole: int, engines: Sequence[EngineLoad], held: list[int]) -> list[float]:
+def _unlearned(whole: int, engines: list[EngineLoad], held: list[int]) -> list[float]:
     """LMetric (arXiv 2603.15202): the prompt bytes to be computed there, times the batch."""
     costs: list[float] = []
     for place, engine in enumerate(engines):

@@ -12,7 +12,7 @@ from typing import Final
 
 from routing.recency import Trunk
 from routing.roots import Roots
-from routing.runs import Runs
+from routing.runs import Runs, held_of
 
 DEFAULT_CAPACITY_BYTES: Final = 256 * 1024 * 4
 """256k tokens of about 4 bytes: a mid-sized KV cache."""
@@ -99,7 +99,13 @@ class PrefixIndex:
 
     def match(self, chain: Sequence[int], ends: Sequence[int]) -> dict[int, int]:
         """Bytes of the longest beginning of `chain` each engine is believed to hold, where it holds any."""
-        return self.beyond(chain, ends, {})
+        found: dict[int, int] = {}
+        if chain:
+            for root in self._roots.holders(chain[0]):
+                trunk = root.parent
+                assert isinstance(trunk, Trunk)
+                found[trunk.engine] = ends[held_of(chain, trunk.entries) - 1]
+        return found
 
     def beyond(self, chain: Sequence[int], ends: Sequence[int], known: Mapping[int, int]) -> dict[int, int]:
         """As `match`; but an engine of which is known how many bytes it holds has those, and one more where
@@ -115,14 +121,7 @@ class PrefixIndex:
             engine, entries = trunk.engine, trunk.entries
             held = known.get(engine)
             if held is None:
-                low, high = 1, length  # chain[:low] is held; bisect for how far
-                while low < high:
-                    middle = (low + high) // 2
-                    if chain[middle] in entries:
-                        low = middle + 1
-                    else:
-                        high = middle
-                found[engine] = ends[low - 1]
+                found[engine] = ends[held_of(chain, entries) - 1]
                 continue
             at = places.get(held)
             if at is None:

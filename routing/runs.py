@@ -24,6 +24,18 @@ _SIZES: Final = tuple(range(_SMALL))
 _ANSWERS: Final = tuple(range(0, -_SMALL, -1))
 
 
+def held_of(chain: Sequence[int], entries: dict[int, Run]) -> int:
+    """How many of a chain's first links are held, of which the first one is."""
+    low, high = 1, len(chain)  # chain[:low] is held; bisect for how far
+    while low < high:
+        middle = (low + high) // 2
+        if chain[middle] in entries:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 class Runs:
     """One engine's runs. `roots`, which all engines share, has those that begin a chain, by its first link;
     `entries` has all other links.
@@ -99,17 +111,7 @@ class Runs:
 
     def held(self, chain: Sequence[int]) -> int:
         """How many of the chain's first links are here; it has one at least."""
-        if self._roots.own(chain[0], self.trunk) is None:
-            return 0
-        entries = self.entries
-        low, high = 1, len(chain)
-        while low < high:
-            middle = (low + high) // 2
-            if chain[middle] in entries:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return 0 if self._roots.own(chain[0], self.trunk) is None else held_of(chain, self.entries)
 
     def in_use(self, chain: Sequence[int]) -> int:
         """How many of the chain's first links requests in flight have, too."""
