@@ -151,14 +151,22 @@ class Board:
             await self._work(await self.inbox.take())
 
     async def finish(self, within_s: float) -> None:
-        """Work on what has come already, for at most `within_s` seconds, and close the logs."""
+        """Work on what has come already, for at most `within_s` seconds, and close the logs.
+
+        Whatever the thread is at then is waited for as long again, and left: each record is in its log since
+        it was made, and with this process a log is let go of.
+        """
         try:
             frames = self.inbox.take_now() if all(c.loaded for c in self._courses.values()) else []
             await asyncio.wait_for(self._work(frames), within_s)
         except TimeoutError:
             self._notice("inbox_left", frames=self.inbox.waiting)
-        for course in self._courses.values():
-            await self._run(course.close)
+        try:
+            async with asyncio.timeout(within_s):
+                for course in self._courses.values():
+                    await self._run(course.close)
+        except TimeoutError:
+            self._notice("work_left", waited_s=within_s)
         self._checking.close()
         self._likening.close()
         self._thread.shutdown(wait=False)

@@ -4,13 +4,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from analysis import errors
 from analysis.scrub import Scrubber, Text
 from analysis.texts import Scrubbed
 
 Command = tuple[str, ...]
+_ENDS_S: Final = 1.0  # of what a stop may take
 
 
 class Scrubbing:
@@ -36,7 +37,7 @@ class Scrubbing:
             self._end(command)
         for command in commands:
             if command not in self._running:
-                scrubber = Scrubber(command, self._log)
+                scrubber = Scrubber(command, self._log, ends_s=_ENDS_S)
                 task = self._loop.create_task(scrubber.run(), name="redact_command")
                 task.add_done_callback(self._ended)
                 self._running[command] = scrubber, task
