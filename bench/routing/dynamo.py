@@ -124,9 +124,9 @@ def main() -> None:
                 order = Random(f"{trace} {seed}").sample(["shadowlane", "dynamo"], 2)
                 ran = {who: one(stage, python, asked.model, stage.directory, who, plan) for who in order}
                 seeds.append([(asked.share, who, ran[who]) for who in ("shadowlane", "dynamo")])
+                if asked.json:
+                    keep(asked.json, trace, "dynamo", seed, seeds[-1])
                 print(f"{trace}, round {seed + 1}", file=sys.stderr)
-            if asked.json:
-                keep(asked.json, trace, "dynamo", seeds)
             print(
                 f"\n### {trace} in front of Dynamo's mocker: {SETTING.engines} workers, {asked.rounds} rounds"
             )

@@ -192,19 +192,18 @@ def main() -> None:
                 order = Random(f"{trace} {seed}").sample(proxies, len(proxies))
                 ran = {proxy.name: one(stage, proxy, plan) for proxy in order}
                 seeds.append([(asked.share, proxy.name, ran[proxy.name]) for proxy in proxies])
+                if asked.json:
+                    keep(asked.json, trace, "http", seed, seeds[-1])
                 print(f"{trace}, round {seed + 1}", file=sys.stderr)
-            if asked.json:
-                keep(asked.json, trace, "http", seeds)
             _show(trace, seeds)
 
 
-def keep(path: Path, trace: str, setting: str, seeds: Sequence[Sequence[Row]]) -> None:
-    """Add every run's figures to the file, as `python -m bench.routing --json` does."""
+def keep(path: Path, trace: str, setting: str, seed: int, ran: Sequence[Row]) -> None:
+    """Add a round's figures to the file, as `python -m bench.routing --json` does: a cut run loses one."""
     with path.open("a", encoding="utf-8") as out:
-        for seed, ran in enumerate(seeds):
-            for load, policy, measures in ran:
-                told = {"trace": trace, "setting": setting, "seed": seed, "load": load, "policy": policy}
-                out.write(json.dumps({**told, **asdict(measures)}) + "\n")
+        for load, policy, measures in ran:
+            told = {"trace": trace, "setting": setting, "seed": seed, "load": load, "policy": policy}
+            out.write(json.dumps({**told, **asdict(measures)}) + "\n")
 
 
 def _show(trace: str, seeds: Sequence[Sequence[Row]]) -> None:
