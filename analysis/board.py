@@ -59,7 +59,7 @@ class Board:
         self._notice = notice
         self._now_ns = now_ns
         self._lost: Counter[tuple[str, str]] = Counter()
-        self._told: dict[str, tuple[str, int]] = {}
+        self._told: dict[str, tuple[str, int, tuple[str, ...]]] = {}
         self._working = asyncio.Lock()
         self._checking = Checking()
         self._likening = Likening()
@@ -237,7 +237,19 @@ class Board:
             except Exception as error:  # a bug that one pair shows must not end the others
                 self.inbox.dropped["analysis_failed"] += 1
                 self._refused(course, frame, "analysis_failed", error)
+        for name in {frame.body["experiment"] for frame in frames} & self._courses.keys():
+            self._race(self._courses[name])
         return malformed
+
+    def _race(self, course: Course) -> None:
+        """On the thread: candidates that leave the race now leave it; the next word on the phase says so."""
+        try:
+            for left in course.race():
+                told = {"candidate": left.name, "rung": left.rung, "why": left.why}
+                self._notice("left_the_race", experiment=course.spec.name, **told)
+        except Exception as error:
+            self.inbox.dropped["ranking_failed"] += 1
+            self._notice("ranking_failed", experiment=course.spec.name, error=errors.told(error))
 
     def _check(self, course: Course, pair: Mapping[str, Any]) -> None:
         """Have a golden request's answers checked; the marks are counted on the analysis thread, later."""
@@ -272,7 +284,7 @@ class Board:
         self._notice(reason, experiment=course.spec.name, frame=frame.kind, error=errors.told(error))
 
     def _tell_phase(self, course: Course) -> None:
-        now = (course.phase, course.epoch)
+        now = (course.phase, course.epoch, course.out)
         if self._told.get(course.spec.name) != now:
             self._told[course.spec.name] = now
             self._notice("phase", experiment=course.spec.name, phase=course.phase, epoch=course.epoch)

@@ -18,6 +18,7 @@ from analysis.ledger import Ledger
 from analysis.measure import AnswerMeasure, PairRecord, measure
 from analysis.packed import packed, unpacked
 from analysis.phases import UNDONE
+from analysis.race import Left
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.retention import prune
@@ -98,9 +99,16 @@ class Course:
         return self._trial.epoch
 
     @property
-    def reached(self) -> dict[str, int]:
-        """Where arms take turns: the number of the next block, and how many blocks candidates have had."""
-        return {"blocks": self._trial.blocks, "turns": self._trial.turns}
+    def reached(self) -> dict[str, Any]:
+        """Where arms take turns: the number of the next block, and how many blocks candidates have had, or
+        would have had, were they not `out` of the race."""
+        turns = max(self._trial.turns, self._trial.replayed_turns)
+        return {"blocks": self._trial.blocks, "turns": turns, "out": self.out}
+
+    @property
+    def out(self) -> tuple[str, ...]:
+        """The candidates that left the race: they get no more copies."""
+        return self._trial.race.out
 
     @property
     def log_state(self) -> dict[str, Any]:
@@ -311,6 +319,17 @@ class Course:
             raise MalformedError(errors.told(error)) from error
         self._append("engine", body)
         self.version += 1
+
+    def race(self) -> list[Left]:
+        """Who leaves the race now; it is logged, and they are out."""
+        if self.is_full:
+            return []
+        leaving = self._trial.leaving()
+        for left in leaving:
+            self._trial.leave(left)
+            self._append("left", msgspec.to_builtins(left))
+            self.version += 1
+        return leaving
 
     def prepare(self) -> bool:
         """Makes a few of the figures that take long; False where all of them are made."""

@@ -1,6 +1,6 @@
 """What do the records of an experiment say?  `Trial` takes records and gives the ranking."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import exp
 from typing import Any, Literal
 
@@ -20,11 +20,12 @@ from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
 from analysis.labels import Labels
 from analysis.loads import Loads
-from analysis.measure import LATENCIES, Latency, PairRecord
+from analysis.measure import LATENCIES, PairRecord
 from analysis.naive import Naive
 from analysis.outputs import floor_shown, outputs_shown
 from analysis.phases import Between, Phases
 from analysis.quality import Quality
+from analysis.race import Left, Race
 from analysis.rates import Rates
 from analysis.resources import Resources
 from analysis.series import series
@@ -73,6 +74,7 @@ class Trial:
         self._blocks_ns = 0
         self._between: Phases | None = None  # what comes after the calibration, once that is over
         self._labels = Labels(spec.candidates, self._alpha, self._margin)
+        self.race = Race(spec)
         self._waiting = Gathering()  # pairs of this phase, not yet counted
         self._pairs = 0
         self._unused = 0
@@ -169,7 +171,8 @@ class Trial:
         self._clock.add(columns)
         self._naive.add(columns)
         for name, fairness in self._fairness.items():
-            fairness.add(columns)
+            if name not in self.race.left:  # it gets no more copies than it was sent
+                fairness.add(columns)
             self._diffs[name].add(columns)
             self._bursts[name].add(columns)
             self._counts[name].add(columns)
@@ -212,6 +215,21 @@ class Trial:
         if self._between is not None:
             self._between.give_up(phase, why)
 
+    def leaving(self) -> list[Left]:
+        """Who leaves the race now: whoever asks logs it, and then says so (`leave`)."""
+        windows = self._windows
+        if windows is None or self.phase != "live":
+            return []
+        if not self.race.in_new_window(self._last_ns // windows.window_ns):
+            return []
+        self._count()
+        return self.race.look(lambda: self.ranking(at_hand=True), windows)
+
+    def leave(self, left: Left) -> None:
+        """A candidate gets no more copies from now on.  ValueError where it cannot be."""
+        self._count()
+        self.race.leave(left)
+
     def books(self, admitted: int, paired: int, dropped: Mapping[str, int]) -> None:
         """Takes the shadow's cumulative books (the last call counts)."""
         self._books = (admitted, paired, dict(sorted(dropped.items())))
@@ -228,6 +246,11 @@ class Trial:
             self._labels.look(self._windows)
         if turns >= of:
             self._similarity.finish()
+
+    @property
+    def replayed_turns(self) -> int:
+        """How many of a replay's blocks are over, those that were left out with a candidate among them."""
+        return 0 if self._replay is None else int(self._replay["turns"])
 
     def golden(self, body: Mapping[str, Any]) -> None:
         """Takes the marks of a golden request; KeyError, TypeError or AttributeError when it is none."""
@@ -272,6 +295,7 @@ class Trial:
         ranked = [{"name": c["name"], "rank": rank, **c} for rank, c in enumerate(candidates, start=1)]
         calibration, calibrating = self._calibration, self._calibrating
         admitted, paired, dropped = self._books
+        floor = floor_shown({} if calibration is None else calibration.floor)
         between: Mapping[str, Any] = {} if self._between is None else self._between.show()
         return {
             "experiment": self.spec.name,
@@ -312,24 +336,14 @@ class Trial:
                     {c["name"]: main_verdict(c)["label"] for c in ranked}, self._loads, self.spec.mode
                 ),
             },
-            "control": {"name": "control", **self._control.show(), "floor": self._floor()},
+            "control": {"name": "control", **self._control.show(), "floor": floor},
             "candidates": ranked,
             "discoveries": discoveries(ranked, self.spec.alpha),
-            "beaten": self._beaten(ranked),
-            "decided": bool(ranked) and all(c["decided"] for c in ranked),
+            "beaten": beaten(self._windows, ranked, self.spec.alpha, self._margin),
+            "race": self.race.show(ranked),
+            "decided": bool(ranked) and all(c["decided"] or c["left"] for c in ranked),
             "summary": summary(self.phase, calibrating.progress, ranked, self.spec.mode, self._replay),
         }
-
-    def _beaten(self, ranked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """By what ranks, among those whose verdict is not withheld."""
-        verdicts = {c["name"]: c["verdicts"] for c in ranked}
-        is_streamed = any(verdict["tpot"]["units"] for verdict in verdicts.values())
-        latency: Latency = "tpot" if is_streamed else "e2e"
-        names = [name for name, verdict in verdicts.items() if verdict[latency]["withheld"] is None]
-        return beaten(self._windows, names, latency, self.spec.alpha, self._margin)
-
-    def _floor(self) -> dict[str, float | None]:
-        return floor_shown(self._calibration.floor if self._calibration is not None else {})
 
     def _checks(self) -> dict[str, list[Check]]:
         """Every check under "all", and under each candidate's name those that concern it."""
@@ -381,5 +395,6 @@ class Trial:
             "percentiles": self._horizons[name].show(self._alpha, withheld, at_hand=at_hand),
             "decided": main["label"] != "UNDECIDED",
             "series": series,
+            "left": self.race.how_left(name),
         }
         return {**candidate, "flags": flags(candidate)}

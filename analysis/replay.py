@@ -4,6 +4,7 @@ import msgspec
 
 from analysis.ledger import Ledger
 from analysis.phases import UNDONE
+from analysis.race import Left
 from analysis.ranking import Trial
 from analysis.store import LogError, LogReader
 
@@ -38,6 +39,8 @@ def replay(past: LogReader, trial: Trial) -> tuple[Ledger, int]:
                 trial.load(body)
             elif kind == "late":
                 trial.late(body)
+            elif kind == "left":
+                trial.leave(msgspec.convert(body, Left))
             elif kind in UNDONE:
                 trial.undone(UNDONE[kind], str(body["why"]))
             elif kind == "calibrated" and trial.calibration is None:

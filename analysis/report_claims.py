@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from analysis.hidden import hides, told
+from analysis.modes import units_of
 from analysis.report_lines import LATENCIES, change
 from analysis.report_table import table
 
@@ -29,6 +30,7 @@ def claim_lines(ranking: Json) -> list[str]:
     for name, latency, pairs, cells in _percentiles(ranking):
         told = ", ".join(f"{key} {cell}" for key, cell in zip(_PERCENTILES, cells, strict=True))
         lines.append(f"{name}, percentiles of {latency} over the first {pairs} pairs, for one look: {told}")
+    lines.extend(race_lines(ranking))
     lines.extend(
         f"{one['name']} is beaten by {one['by']}, since window {one['units']}"
         for one in ranking.get("beaten", ())
@@ -67,10 +69,27 @@ def claims(ranking: Json) -> str:
         )
         shown = table(["Candidate", "Latency", "Pairs", *_PERCENTILES], rows, "Percentiles", 2)
         parts.append(f"<h2>Percentiles against control</h2>{shown}<p class=note>{note}</p>")
+    if told := race_lines(ranking):
+        items = "".join(f"<li>{escape(line)}</li>" for line in told)
+        parts.append(f"<h2>The race</h2><ul>{items}</ul>")
     beaten = [f"{one['name']} by {one['by']}" for one in ranking.get("beaten", ())]
     if beaten:
         parts.append(f"<p>Beaten by another candidate: {escape(', '.join(beaten))}.</p>")
     return "".join(parts)
+
+
+def race_lines(ranking: Json) -> list[str]:
+    """Who left the race and why, and when the next rung comes; nothing where there is no race."""
+    race: Json | None = ranking.get("race")
+    if race is None:
+        return []
+    lines = [f"{c['name']} {c['left']}; it gets no more copies" for c in ranking["candidates"] if c["left"]]
+    told = f"race: {len(race['running'])} of {len(ranking['candidates'])} candidates are in"
+    if race["next_rung_units"] is not None:
+        told += f", the next rung comes after {race['next_rung_units']} {units_of(ranking['mode'])}"
+    if race["waits_for"] is not None:
+        told += f" and waits for {race['waits_for']}, whose verdict is withheld"
+    return [*lines, told]
 
 
 def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:

@@ -30,16 +30,21 @@ def discoveries(candidates: Sequence[Mapping[str, Any]], alpha: float) -> dict[s
 
 
 def beaten(
-    windows: Windows | None, names: Sequence[str], latency: Latency, alpha: float, margin: float
+    windows: Windows | None, ranked: Sequence[Mapping[str, Any]], alpha: float, margin: float
 ) -> list[dict[str, Any]]:
     """Who is slower than another candidate by more than `margin` (a log), by whom, and since which window.
 
-    Over all looks and all pairs of candidates, the best is named with chance `alpha` at most.
+    By what ranks, among those whose verdict is not withheld.  Over all looks and all pairs of candidates, the
+    best is named with chance `alpha` at most.
     """
+    verdicts = {candidate["name"]: candidate["verdicts"] for candidate in ranked}
+    is_streamed = any(verdict["tpot"]["units"] for verdict in verdicts.values())
+    latency: Latency = "tpot" if is_streamed else "e2e"
+    names = [name for name, verdict in verdicts.items() if verdict[latency]["withheld"] is None]
     if windows is None or len(names) < 2:
         return []
     table = windows.table([f"{latency} {name}" for name in names])
-    table = table[~np.isnan(table).any(axis=1)]
+    table = table[~np.isnan(table).all(axis=1)]  # one that left the race has none from then on
     out = race({name: table[:, at] for at, name in enumerate(names)}, alpha, margin)
     return [{"name": one.name, "by": one.by, "units": one.units} for one in out]
 

@@ -6,6 +6,21 @@ from analysis.cost.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
+class RaceSpec:
+    """When candidates leave an experiment before its end, and get no more copies.
+
+    `beaten`: once another is surely better by more than the margin.  `first_rung`: after so many windows only
+    the better half stays, after three times as many the better quarter, and so on; 0: never.  `metric` is the
+    latency that counts, empty: what ranks.  `accept_outputs`: that one answers otherwise is no fault of it.
+    """
+
+    beaten: bool = True
+    first_rung: int = 0
+    metric: str = ""
+    accept_outputs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ExperimentSpec:
     """One comparison of candidates against a control, and how sure its verdicts must be.
 
@@ -20,7 +35,8 @@ class ExperimentSpec:
     after a restart; so is other `traffic`, where it is recorded, and another `twin`, the second engine that
     the calibration compares the control with (empty: there is none), and another `similarity`, the model of
     embeddings by which answers are compared (empty: none). `golden`: whether requests of known answers are
-    asked, so that nothing wins before they say something. The SLOs are upper bounds in ms.
+    asked, so that nothing wins before they say something. The SLOs are upper bounds in ms. `race`: when
+    candidates leave; None: never.
     """
 
     name: str
@@ -42,6 +58,7 @@ class ExperimentSpec:
     twin: str = ""
     similarity: str = ""
     golden: bool = False
+    race: RaceSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ def _sentence(candidate: Mapping[str, Any], mode: str, replay: Mapping[str, Any]
     main, name = main_verdict(candidate), candidate["name"]
     measure = "per token" if candidate["verdicts"]["tpot"]["units"] else "end to end"
     doubt = "".join(f", but {_SAID[flag]}" for flag in candidate["flags"])
+    if candidate["left"] is not None:
+        return f"{name}: {candidate['left']}."
     if main["withheld"] is not None:
         return f"{name}: verdict withheld ({main['withheld']})."
     if main["label"] == "UNDECIDED":

@@ -2,7 +2,7 @@
 
 The first record is `experiment`: format, epoch, spec, and the names of the values of a pair.  Then come
 `pair` (measures, no text), `calibrated`, `load`, `gpu`, `engine`, `unforced`, `unscored`, `golden`,
-`similarity` and `books`.
+`similarity`, `left` and `books`.
 What a kill or a power cut left unfinished at the end is a torn tail: readers stop before it, the writer cuts
 it off.  A record in between that is damaged is left out, and said to be.
 """
@@ -20,7 +20,7 @@ import msgspec
 from analysis.frames import MARK, Damage, Frames, framed
 from analysis.measure import PairRecord
 from analysis.packed import NAMES, Names, Read, packed, reader_of
-from analysis.spec import ExperimentSpec
+from analysis.spec import ExperimentSpec, RaceSpec
 
 FORMAT = 2
 NAME = "log.msgpack"
@@ -139,7 +139,8 @@ def _spec(body: Mapping[str, Any]) -> ExperimentSpec:
     if unknown := sorted(set(body) - known):
         raise ValueError(f"unknown setting {unknown[0]!r}")
     lists = {name: tuple(body.get(name, ())) for name in ("candidates", "engines")}
-    return ExperimentSpec(**{**body, **lists})
+    race = None if body.get("race") is None else RaceSpec(**body["race"])
+    return ExperimentSpec(**{**body, **lists, "race": race})
 
 
 class LogWriter:

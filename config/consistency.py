@@ -29,6 +29,7 @@ def complaints(config: "Config") -> list[Complaint]:
         *_learned(config),
         *_experiments(config),
         *launching(config),
+        *_races(config),
         *_similarity(config),
         *_prices(config),
         *_bytes(config),
@@ -166,6 +167,12 @@ def _experiments(config: "Config") -> Iterator[Complaint]:
                 expected = "an engine of its own for each arm: two on one would slow each other"
                 yield Complaint("", path, expected, f"that of {spelled(seen[engine])}")
             seen.setdefault(engine, path)
+
+
+def _races(config: "Config") -> Iterator[Complaint]:
+    for i, experiment in enumerate(config.experiments):
+        if experiment.race is not None and len(experiment.candidates) < 2:
+            yield Complaint("", ("experiments", i, "race"), "two candidates at least", "one")
 
 
 def _similarity(config: "Config") -> Iterator[Complaint]:

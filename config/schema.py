@@ -30,6 +30,7 @@ from config.logs import Logs
 from config.policy import Policy, Score, Split
 from config.policy import checked_name as _name
 from config.price import Prices
+from config.race import Race
 from config.record import Long, Pattern, Record, RedactCommand
 from config.similarity import Similarity
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
@@ -245,6 +246,10 @@ class Experiment(Strict):
         default=None,
         description="The model's tokenizer.json, by which tokens are counted where engines do not say how"
         " many; it needs the library tokenizers.",
+    )
+    race: Race | None = Field(
+        default=None,
+        description="When candidates leave before the end and get no more copies; left out, all stay.",
     )
     golden: Golden | None = Field(
         default=None, description="Requests of known answers among the copies; left out, there are none."

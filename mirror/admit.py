@@ -17,12 +17,14 @@ class Phase:
     """What an experiment does now, as the analysis says; `epoch` grows when the experiment changes.
 
     Where arms take turns: the number of the next block, and how many blocks candidates have had so far.
+    `out` are the candidates that left the race: they get no more copies.
     """
 
     name: PhaseName = "calibration"
     epoch: int = 0
     blocks: int = 0
     turns: int = 0
+    out: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)

@@ -66,6 +66,7 @@ class Arm:
         self._busy_ns = 0  # of answers that have ended: how long they were in flight, together
         self.endings: Counter[str] = Counter()
         self.answers = self.failures = 0  # that came, or should have
+        self.spared = 0  # copies that it was not sent, for it left the race
         self.rewrites: Counter[str] = Counter()
         self._experiment = experiment
         self._dialect = dialect(spec.kind)
@@ -195,6 +196,7 @@ class Arm:
             "arm": self.spec.name,
             "url": self.spec.url,
             "inflight": len(self.reading),
+            "spared": self.spared,
             "endings": dict(self.endings),
             "rewrites": dict(self.rewrites),
         }

@@ -17,7 +17,7 @@ from mirror.heads import copy_head
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pace import Pace
-from mirror.pair import DUPLICATE, STOPPED, Joiner, no_answer
+from mirror.pair import DRAIN, DUPLICATE, STOPPED, WARM_UP, Joiner, no_answer
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of
@@ -30,11 +30,7 @@ from mirror.switchback import Bring, Over, Switchback
 from mirror.traffic import Live, Open, Replayed
 from wire.tasks import Tasks
 
-UNSENDABLE = "unsendable"
-NOT_COPYABLE = "not_copyable"
-
-# Why a pair is kept and not judged.
-WARM_UP, DRAIN = "warm_up", "drain"
+UNSENDABLE, NOT_COPYABLE = "unsendable", "not_copyable"
 
 # How long after its own timeouts an arm's answer may still be missing before its copy is given up as lost.
 _GRACE_S = 5.0
@@ -148,7 +144,8 @@ class Comparison:
         lacking = self._lacking()
         if self._slots is not None:
             return [name for name in lacking if name == self._slots.standing]
-        return [name for name in lacking if name != TWIN or self._phase.name == "calibration"]
+        no_copies = self._phase.out if self._phase.name == "calibration" else {TWIN, *self._phase.out}
+        return [name for name in lacking if name not in no_copies]
 
     def _failing(self) -> list[str]:
         """The arm that stood when its turn began, and went: it fails what it is due, as if it were asked."""
@@ -181,11 +178,11 @@ class Comparison:
         if self._slots is not None and (block is None or not block.is_open) and not self._stopping:
             joiner.drop(self._unfit(copy) or BETWEEN_SLOTS)
             return
-        twins, arms = (0, 1) if self._doubles else (0,), self.arms
+        twins, arms = (0, 1) if self._doubles else (0,), self.engines
         if block is not None:
             arms = [arm for arm in arms if arm.spec.name == block.first.arm]
-        elif phase.name == "calibration":
-            arms = self.engines
+        elif phase.name != "calibration":
+            arms = [arm for arm in self.arms if arm.spec.name not in phase.out]
         rate = self.matching.rate if copy.golden is None else 1.0
         times = copies_of(self.experiment.salt, copy.root, rate)
         size = len(copy.body) * (2 if block is not None else len(arms) * len(twins))
@@ -225,6 +222,8 @@ class Comparison:
             return
         for number, prepared in enumerate(duplicates):
             self._send(copy, number, prepared, size, block, body.form())
+        for arm in self.arms if block is None else ():
+            arm.spared += 0 if arm in arms else times
         due = (phase.name,) if block is None else (block.phase, block.second.arm)
         if copy.golden is None and (next := self._golden.due(*due)) is not None:
             self.take(next)
@@ -318,7 +317,8 @@ class Comparison:
             return None
         if self._stopping or self._slots is not None:
             return None
-        busy_ns = {arm.spec.name: arm.busy_ns(now_ns) for arm in self.arms}
+        arms = (arm for arm in self.arms if arm.spec.name not in self._phase.out)
+        busy_ns = {arm.spec.name: arm.busy_ns(now_ns) for arm in arms}
         return self.matching.look(now_ns, busy_ns, doubled=self._doubles)
 
     def books(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ UNANSWERED = "unanswered"  # how an answer ended that never did
 UNSENT = "unsent"
 STOPPED = "stopped"
 DUPLICATE = "duplicate"
+WARM_UP, DRAIN = "warm_up", "drain"  # why a pair is kept and not judged
 PAIR_TOO_LARGE = "pair_too_large"
 UNPACKABLE = "unpackable"
 UNFIT_PAIRS = frozenset({PAIR_TOO_LARGE, UNPACKABLE})  # dropped for what they are: another try ends likewise

@@ -48,6 +48,7 @@ class _PhaseFrame(msgspec.Struct, frozen=True):
     epoch: int = 0
     blocks: int = 0
     turns: int = 0
+    out: frozenset[str] = frozenset()
 
 
 # A new list of experiments, and whom to tell once it holds (None) or why it could not.
@@ -258,7 +259,8 @@ class Shadow:
         if not isinstance(frame, list) or len(frame) != 2 or frame[0] != "phase":
             raise ValueError("not a phase frame")
         told = msgspec.convert(frame[1], _PhaseFrame)
-        phase = self._phases[told.experiment] = Phase(told.phase, told.epoch, told.blocks, told.turns)
+        phase = Phase(told.phase, told.epoch, told.blocks, told.turns, told.out)
+        self._phases[told.experiment] = phase
         if (comparison := self.comparisons.get(told.experiment)) is not None:
             comparison.phase = phase
 

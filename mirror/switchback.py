@@ -61,6 +61,7 @@ class Switchback:
         self._over = over
         self._candidates = [name for name in arms if name != CONTROL]
         self._turns = 0  # blocks in which a candidate was due: whose turn it is
+        self._spared = 0  # of these, those that nobody had, for the candidate had left the race
         self._calibrated = 0  # blocks in which the control was due twice
         self._number = 0
         self._disturbed = False
@@ -76,6 +77,7 @@ class Switchback:
             # What the analysis has of blocks before: they go on where a process before this one was.
             self._number = max(self._number, phase.blocks)
             self._turns = max(self._turns, phase.turns)
+            self._pass_over(phase)
             if phase.name == "paused" or await self._unknown(phase) is not None:
                 await asyncio.sleep(_AGAIN_S)
             elif self._traffic.is_over(self._turns):
@@ -106,6 +108,7 @@ class Switchback:
             "standing": self.standing,
             "blocks": self._number,
             "turns": self._turns,
+            "spared": self._spared,
             "troubles": dict(self._troubles),
             "replay": self._replay(),
             "over": self._traffic.is_over(self._turns),
@@ -125,7 +128,8 @@ class Switchback:
             return told
         phase, running, block = self._phase(), self._running, self.block
         under_way = running.sent if running is not None and running.phase == "live" else 0
-        blocks, goes_on = max(0, whole.turns - self._turns), phase.name == "live"
+        ahead = (self._candidate(turn) for turn in range(self._turns, whole.turns))
+        blocks, goes_on = sum(name not in phase.out for name in ahead), phase.name == "live"
         return {
             **told,
             "sends": whole.requests,
@@ -133,6 +137,19 @@ class Switchback:
             "late_ms": None if block is None else block.late_ns / 1e6,
             "left_s": self._pace.left_s(monotonic_ns(), blocks) if goes_on else None,
         }
+
+    def _pass_over(self, phase: Phase) -> None:
+        """The turns of those that left the race are the next one's."""
+        if phase.name == "live" and phase.out.issuperset(self._candidates):
+            return  # nobody is left: which cannot be
+        while phase.name == "live" and self._candidate(self._turns) in phase.out:
+            if self._traffic.is_over(self._turns):
+                return
+            self._turns += 1
+            self._spared += 1
+
+    def _candidate(self, turn: int) -> str:
+        return self._candidates[turn % len(self._candidates)]
 
     async def _unknown(self, phase: Phase) -> str | None:
         """Why the next block is not known yet."""

@@ -1,5 +1,6 @@
 """What should run?  From a trial and the pairs it judged: gates, front, winner, its fresh estimate."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from analysis.decision.winner import Choice, choose, no_difference, not_told_apa
 from analysis.measure import LATENCIES, Latency
 from analysis.ranking import Trial
 from analysis.stats.sequence import FEWEST_UNITS
+from analysis.stats.windows import Windows
 from analysis.verdict import interval, log_margin, ratio
 
 Answer = Literal["WINNER", "NO DIFFERENCE", "NONE PASSES", "UNDECIDED"]
@@ -60,14 +62,23 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         for candidate in ranking["candidates"]
     }
     out = [name for name in names if any(gate.state == "failed" for gate in passing[name])]
+    out_of_race = _out_of_race(ranking, windows)
+    for candidate in ranking["candidates"]:
+        if candidate["left"]:
+            passing[candidate["name"]].append(Gate("race", "failed", candidate["left"]))
     kept = [name for name in names if name not in out]
     changes = effects(windows, names, measures, axes)
     scores = {name: weighted(changes[name], np.array(list(weights.values()))) for name in kept}
     along = [*latencies, *(axis.name for axis in axes if axis.withheld is None)]
     beside = {name: own for name, own in effects(windows, names, along, axes).items() if name not in out}
     edge = front(beside, len(along), trial.spec.alpha, margin)
-    choice = choose(scores, alpha, margin, edge.since) if kept else None
-    answer = _answer(kept, choice, passing, no_difference(scores, alpha, margin))
+    since = {one: min(edge.since.get(one, at), at) for one, at in out_of_race.items()}
+    since = {**edge.since, **since}
+    choice = choose(scores, alpha, margin, since) if kept else None
+    # Those that left the race had a part in the choice until they did; they cannot be what it says.
+    running = {name: score for name, score in scores.items() if name not in out_of_race}
+    kept = list(running)
+    answer = _answer(kept, choice, passing, no_difference(running, alpha, margin))
     conditions = [one for c in wishes.conditions for one in judged(c, ranking, evidence, alpha)]
     found: dict[str, Any] = {
         "answer": answer,
@@ -84,9 +95,16 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         "ranking": {name: said for name, said in ranking.items() if name != "why"},
     }
     if choice is not None:
-        left = {name: score for name, score in scores.items() if name not in edge.since}
+        left = {name: score for name, score in scores.items() if name not in since}
         found["winner"]["as_good"] = not_told_apart(left, choice.winner, alpha)
     return {**found, "headline": headline(found)}
+
+
+def _out_of_race(ranking: Json, windows: Windows | None) -> dict[str, int]:
+    """After how many windows candidates left the race."""
+    left = () if ranking["race"] is None or windows is None else ranking["race"]["left"]
+    numbers = [] if windows is None else windows.numbers()
+    return {one["name"]: bisect_right(numbers, one["window"]) for one in left}
 
 
 def _usual(ranking: Json) -> dict[Latency, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.metrics._metric import Unit
 from analysis.verdict import DIVERGENCE_MARGIN
 from bench.verdicts.ours import ALPHA, calibration, failure_look, fair_is_withheld, looks, mcnemar_look
+from bench.verdicts.racing import ALIKE, APART, CLOSE, RULES, raced
 from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
 from bench.verdicts.scores import (
     DEPENDENCES,
@@ -48,6 +49,7 @@ def main() -> None:
     _power(max(1, asked.runs // 4), asked.seed)
     _failures(max(1, asked.runs * 3 // 2), asked.seed)
     _scores(range(asked.seed, asked.seed + asked.runs))
+    _races(range(asked.seed, asked.seed + max(1, asked.runs // 4)))
 
 
 def _runs(scene: Scene, runs: range, pairs: int, effect: float = 0.0, candidates: int = 1) -> Iterator[Run]:
@@ -209,6 +211,39 @@ def _scores(seeds: range) -> None:
             for depends in DEPENDENCES
         ]
         _row(name, *cells, str(pairs_until(unit, bound, LONG)))
+
+
+def _races(seeds: range) -> None:
+    """What candidates that leave cost and save: eight of them, after the calibration."""
+    print(f"\nRaces of {CANDIDATES} candidates, {PAIRS} pairs, {len(seeds)} runs: the share in which the")
+    print(
+        "best left; in which an interval of any that were in missed at some look; in which there is a winner;"
+    )
+    print(
+        "of these, in which it is the best, and is missed on fresh windows; and the windows that were spared"
+    )
+    _row(
+        "scene, candidates, who leaves", "best left", "missed", "winner", "the best", "fresh missed", "spared"
+    )
+    for scene in SCENES[:2]:
+        for name, effects in (("apart", APART), ("close", CLOSE), ("alike", ALIKE)):
+            for rules in RULES:
+                said = [raced(scene, effects, rules, PAIRS, seed) for seed in seeds]
+                won = [one.wins for one in said if one.wins is not None]
+                fresh = [one.fresh_missed for one in said if one.fresh_missed is not None]
+                _row(
+                    f"{scene.name}, {name}, {rules.name}",
+                    _share([one.lost_best for one in said]) if effects is not ALIKE else "–",
+                    _share([one.missed for one in said]),
+                    f"{len(won) / len(said):.2f}",
+                    _share(won) if effects is not ALIKE else "–",
+                    _share(fresh),
+                    f"{sum(one.spared for one in said) / len(said):.2f}",
+                )
+
+
+def _share(found: list[bool]) -> str:
+    return f"{sum(found) / len(found):.3f}" if found else "–"
 
 
 def _median(found: list[int | None]) -> str:

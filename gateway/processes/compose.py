@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from analysis.spec import AnalysisSpec, ExperimentSpec, Retention
+from analysis.spec import AnalysisSpec, ExperimentSpec, RaceSpec, Retention
 from config.schema import Arm, Config, Engine, Experiment, Fleet
 from config.tls import EngineTls, ListenTls
 from gateway.admission.composed import composed, concurrency_of
@@ -371,7 +371,15 @@ def _compared(config: Config, experiment: Experiment) -> ExperimentSpec:
         golden=experiment.golden is not None,
         twin="" if experiment.control.twin is None else _identity(experiment.control.twin),
         traffic=_traffic(experiment),
+        race=_race(experiment),
     )
+
+
+def _race(experiment: Experiment) -> RaceSpec | None:
+    said = experiment.race
+    if said is None:
+        return None
+    return RaceSpec(said.beaten, said.first_rung, said.metric or "", said.accept_outputs)
 
 
 def _traffic(experiment: Experiment) -> str:

@@ -225,6 +225,15 @@ BAD = {
         "a.yaml:6: experiments[0].candidates[0].name: expected a name other than production, control "
         'and control-twin, found "control"',
     ),
+    "a race of one": (
+        TRIAL + "    race: {}\n",
+        "a.yaml:7: experiments[0].race: expected two candidates at least, found one",
+    ),
+    "a rung before anything is said": (
+        TRIAL + "    race: {first_rung: 14}\n",
+        "a.yaml:7: experiments[0].race.first_rung: expected 0, or at least 15, the windows below which "
+        "nothing is said of a candidate, found 14",
+    ),
     "meaning asked of production": (
         TRIAL + "    similarity: {url: http://a:1, model: bge}\n",
         "a.yaml:7: experiments[0].similarity.url: expected a server that serves no production traffic, for "

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from analysis.spec import TextSpec
+from analysis.spec import RaceSpec, TextSpec
 from config.load import ConfigError, load
+from config.race import Race
 from config.schema import Config
 from gateway.processes.compose import compose
 from gateway.processes.rollout import changes
@@ -122,3 +123,15 @@ def test_what_is_forced_scored_counted_and_kept_is_told() -> None:
     counts = told(config(candidate="http://spare:2", tokenizer="/m/tokenizer.json", text_bytes=4096))
     assert counts.analysis.experiments[0].tokenizer == "/m/tokenizer.json"
     assert list(counts.analysis.texts.values()) == [TextSpec(4096)] and beside.analysis.texts == {}
+
+
+def test_when_candidates_leave_is_told_and_they_leave_only_where_it_is_asked_for() -> None:
+    said = config(candidate="http://spare:2")
+    one, other = said.experiments[0], said.experiments[0].candidates[0]
+    assert told(said).analysis.experiments[0].race is None
+    two = (other, other.model_copy(update={"name": "b", "engine": "http://spare:3"}))
+    race = Race(first_rung=30, metric="ttft", beaten=False)
+    asked = said.model_copy(
+        update={"experiments": (one.model_copy(update={"candidates": two, "race": race}),)}
+    )
+    assert told(asked).analysis.experiments[0].race == RaceSpec(False, 30, "ttft", False)

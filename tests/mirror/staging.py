@@ -77,7 +77,7 @@ class Analysis:
             writer.transport.abort()
 
 
-def phase_frame(experiment: str, phase: str, epoch: int = 1, **more: int) -> bytes:
+def phase_frame(experiment: str, phase: str, epoch: int = 1, **more: Any) -> bytes:
     told = {"experiment": experiment, "phase": phase, "epoch": epoch, **more}
     packed: bytes = msgpack.packb(["phase", told])
     return packed

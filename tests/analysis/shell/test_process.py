@@ -35,7 +35,7 @@ def _pairs_logged(log: Path) -> int:
     return sum(kind == "pair" for kind, _ in LogReader(log))
 
 
-NO_TURNS = {"blocks": 0, "turns": 0}
+NO_TURNS = {"blocks": 0, "turns": 0, "out": []}
 
 
 def test_a_replay_of_the_log_gives_the_live_ranking_byte_for_byte(tmp_path: Path) -> None:
