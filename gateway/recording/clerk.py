@@ -5,12 +5,11 @@ go to a function that may refuse.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from statistics import median
 from typing import TypeVar
 
 import msgspec
@@ -21,6 +20,7 @@ from analysis.scrub import Done, Text
 from analysis.timing import timing
 from analysis.transcript import Transcript
 from gateway.recording.said import Said, said
+from gateway.recording.sizing import Sizes
 from gateway.recording.spec import RecordSpec
 from mirror.frames import Copy, Missed, Served, production_answer
 from workload.blocks import block_ids, blocks_of
@@ -35,9 +35,6 @@ _SAME_ID = "same_id"
 
 K = TypeVar("K")
 
-_FIRST_GUESS = 4.0  # bytes a token
-_ENOUGH = 16  # answers that tell how many bytes a token takes
-_ENOUGH_BYTES = 20_000
 _WAIT_NS = 2_000_000_000
 _REMEMBER = 50_000  # conversations, and of each
 _TURNS = 8
@@ -78,8 +75,8 @@ class Clerk:
 
     `began_ns` is the recording's beginning, on the clock of the frames, if no request of the first frame came
     before it.  `write(line)` gives None, or the
-    reason why it could not.  `ratios` are the bytes a token of each model took, of an earlier run of the same
-    recording; what is learned is added.  `scrub(text, done)` calls `done` with what of a row's text may be
+    reason why it could not.  `ratios` are the bytes a token of each model takes, as far as they are
+    known; what is learned is added.  `scrub(text, done)` calls `done` with what of a row's text may be
     written.
     """
 
@@ -105,10 +102,15 @@ class Clerk:
         self._unsized: list[_Answered] = []  # answered before it was known how long a token is
         self._unsized_ns = 0
         self._talks: OrderedDict[int, list[_Turn]] = OrderedDict()  # each conversation's last turns
-        self.ratios = {} if ratios is None else ratios
+        self._sizes = Sizes({} if ratios is None else ratios)
         self.taken = 0
         self.recorded = 0
         self.dropped: Counter[str] = Counter()
+
+    @property
+    def ratios(self) -> Mapping[str, float]:
+        """The bytes a token of each model takes, where it is known and fixed."""
+        return self._sizes.settled
 
     @property
     def open(self) -> int:
@@ -189,21 +191,14 @@ class Clerk:
         if not self._unsized:
             self._unsized_ns = now_ns
         self._unsized.append(answer)
-        known = [one for one in self._unsized if one.transcript.content.prompt_tokens]
-        if len(known) >= _ENOUGH or sum(len(one.said.prompt) for one in known) >= _ENOUGH_BYTES:
+        tokens = answer.transcript.content.prompt_tokens
+        if self._sizes.learn(_model(answer), len(answer.said.prompt), tokens):
             self._size_up()
 
     def _size_up(self) -> None:
         """Settle how many bytes a token takes, for the models of what waits, and write it."""
         waiting, self._unsized = self._unsized, []
-        for model in {_model(one) for one in waiting} - set(self.ratios):
-            ratios = [
-                len(one.said.prompt) / tokens
-                for one in waiting
-                if _model(one) == model and (tokens := one.transcript.content.prompt_tokens)
-            ]
-            if ratios:
-                self.ratios[model] = round(min(16.0, max(1.0, median(ratios))), 3)
+        self._sizes.settle({_model(one) for one in waiting} - set(self.ratios))
         for one in waiting:
             self._put(one)
 
@@ -233,7 +228,9 @@ class Clerk:
     def _row(self, answered: _Answered) -> Row:
         copy, asked, transcript = answered.copy, answered.said, answered.transcript
         content, clock, size = transcript.content, timing(transcript), self._spec.block_tokens
-        ratio = self.ratios.get(_model(answered), _FIRST_GUESS)
+        ratio = self._sizes.of(_model(answered))
+        cut = self._sizes.cut(_model(answered), counted=content.prompt_tokens is not None)
+        cut_bytes = max(1, round(cut * size))
         tokens = content.prompt_tokens or max(1, round(len(asked.prompt) / ratio))
         text = _answer_text(transcript)
         has_text = self._spec.text and copy.root not in self._wordless
@@ -243,7 +240,7 @@ class Clerk:
             asked.prompt,
             seed=asked.seed,
             key=self._spec.key,
-            cut_bytes=max(1, round(ratio * size)),
+            cut_bytes=cut_bytes,
             count=blocks_of(tokens, size),
         )
         return Row(
@@ -253,7 +250,7 @@ class Clerk:
             hash_ids=ids,
             id=copy.id,
             session=self._named(copy.root),
-            parent=self._parent(copy, ids),
+            parent=self._parent(copy, ids, len(asked.prompt) // cut_bytes),
             turn=copy.turn,
             model=asked.model,
             path=copy.path.partition("?")[0],
@@ -274,8 +271,8 @@ class Clerk:
             answer=self._redaction.text(text) if has_text else None,
         )
 
-    def _parent(self, copy: Copy, ids: Sequence[int]) -> str | None:
-        """The latest request of the conversation whose prompt this one's begins with.
+    def _parent(self, copy: Copy, ids: Sequence[int], pieces: int) -> str | None:
+        """The latest request of the conversation whose prompt this one, of so many whole pieces, begins with.
 
         Two conversations may have begun with the same words: a turn is a parent only where its last whole
         block is in this prompt, too.
@@ -283,7 +280,7 @@ class Clerk:
         turns = self._talks.setdefault(copy.root, [])
         self._talks.move_to_end(copy.root)
         before = [turn for turn in turns if turn.answers < copy.turn and turn.begins(ids)]
-        whole = max(0, len(ids) - 1)
+        whole = max(0, min(len(ids) - 1, pieces))
         turns.append(_Turn(copy.id, copy.turn, whole, ids[whole - 1] if whole else 0))
         del turns[:-_TURNS]
         if len(self._talks) > _REMEMBER:

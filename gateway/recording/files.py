@@ -9,7 +9,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import msgspec
 
 from gateway.recording.spec import RecordSpec
 from workload.forget import RECORDED
@@ -26,6 +28,17 @@ class Removed:
 
     files: int = 0
     bytes: int = 0
+
+
+class _Told(msgspec.Struct):
+    bytes_per_token: dict[str, Annotated[float, msgspec.Meta(ge=1, le=16)]]
+
+    @classmethod
+    def of(cls, content: bytes) -> "_Told | None":
+        try:
+            return msgspec.json.decode(content, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return None
 
 
 class Files:
@@ -81,6 +94,18 @@ class Files:
             fresh.replace(self._folder / f"{self._began}.json")
         except OSError as error:
             self.error = f"{self._folder}: {error.strerror}"
+
+    def learned(self) -> dict[str, float]:
+        """The bytes a token of each model that the folder's last recording found: with them a prompt is cut
+        as it was there, and has the same ids."""
+        try:
+            for path in sorted(self._folder.glob("*Z.json"), reverse=True):
+                told = _Told.of(path.read_bytes())
+                if told is not None and told.bytes_per_token:
+                    return told.bytes_per_token
+        except OSError:
+            pass  # it is learned anew
+        return {}
 
     def tidy(self, now_s: float) -> Removed:
         """Remove the oldest files beyond `keep_bytes`, and those last written more than `keep_s` ago."""

@@ -35,9 +35,9 @@ class Recorder:
             self._scrubbing = tasks.spawn(self._scrubber.run(), name="redact_command")
         self._files = Files(spec, self._began)
         scrub = None if self._scrubber is None else self._scrubber.scrub
-        self.clerk = Clerk(spec, time.monotonic_ns(), self._write, scrub=scrub)
-        self._files.describe({})
-        self._described: Mapping[str, float] = {}
+        self.clerk = Clerk(spec, time.monotonic_ns(), self._write, self._files.learned(), scrub=scrub)
+        self._described: Mapping[str, float] = dict(self.clerk.ratios)
+        self._files.describe(self._described)
         self._keeping = Keeping(Path(spec.to), spec.text_keep_s)
         self._is_keeping = False
         self._is_stuck = False  # at a file that cannot be read: what is wanted is tried now and then

@@ -121,7 +121,7 @@ def test_the_books_close_and_the_file_says_what_its_lines_mean(tmp_path: Path) -
     async def scene() -> None:
         async with recorded(tmp_path, block_tokens=32) as there:
             for n in range(5):
-                assert await served(there.gateway, chat(f"hello {n} " * 50))
+                assert await served(there.gateway, chat(f"hello {n} " * 500))
             assert len(await there.ended()) == 5
         told = sidecar(tmp_path)
         assert told["block_tokens"] == 32 and told["text"] is False and told["schema"] == 1
