@@ -92,6 +92,8 @@ def _why(one: Compared, recorded: Seen, makings: Sequence[Seen], scenario: str) 
     few = figure.few(recorded)
     if few is not None and one.one is not None:
         return f"fewer than {FEW} of {few} lie beyond it, and a model holds nothing of so few"
+    if figure.of_two:
+        return _why_apart(one, makings)
     known = [value for value in map(figure.of, makings) if value is not None]
     if one.one is not None and known and min(known) <= one.one <= max(known):
         low, high = (_shown(one, value) for value in (min(known), max(known)))
@@ -100,6 +102,15 @@ def _why(one: Compared, recorded: Seen, makings: Sequence[Seen], scenario: str) 
     if figure.group in ("shared", "fronts") and abs(other / n - 1) > APART:
         return f"{other} conversations were made, not {n}: the more there are, the more they share"
     return LEFT_OUT[figure.group]
+
+
+def _why_apart(one: Compared, makings: Sequence[Seen]) -> str:
+    """Of a share that agrees: chance, where makings of one model agree as little with one another."""
+    mine = next(figure for figure in settings_of(makings[0]) if figure.of_two)
+    least = min((value for value in map(mine.of, makings[1:]) if value is not None), default=1.0)
+    if one.other is not None and one.other >= least:
+        return f"by chance: of two makings as little as {_shown(one, least)} agree"
+    return LEFT_OUT[one.figure.group]
 
 
 def _shown(one: Compared, value: float | None) -> str:

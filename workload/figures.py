@@ -67,13 +67,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure, None of what does not have it.  `tail` is the share of `values` that lies beyond it."""
+    """One figure, None of what does not have it.  `tail` is the share of `values` that lies beyond it.
+
+    `of_two`: it says how far another traffic agrees with one; that one agrees with itself tells nothing.
+    """
 
     name: str
     group: Group
     of: Callable[[Seen], float | None]
     is_share: bool = False
     tail: float = 0.0
+    of_two: bool = False
     values: Callable[[Seen], Sequence[float]] | None = None
 
     def few(self, seen: Seen) -> int | None:
@@ -215,7 +219,7 @@ def settings_of(seen: Seen) -> list[Figure]:
     if len(counted) > len(named):
         others = share_of(lambda one: one not in named)
         made.append(Figure("share asking something else", "tasks", others, is_share=True))
-    return [*made, Figure("same task and settings", "tasks", agreed, is_share=True)]
+    return [*made, Figure("same task and settings", "tasks", agreed, is_share=True, of_two=True)]
 
 
 def _said(setting: Sampling) -> str:

@@ -100,6 +100,13 @@ async def open_loop(
     return sent
 
 
+class NotServedError(ValueError):
+    """The server has no such path."""
+
+
+_NOT_SERVED = (404, 405, 501)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How requests are made and sent.
@@ -152,6 +159,8 @@ class HttpSender:
         async def count(text: str) -> int | None:
             body = bounded(kind, made_up(Ask(0.0, "", 1, 1, path=path), text), 1)
             got = await self.post(path, body if model is None else {**body, "model": model}, 0.0)
+            if got.status in _NOT_SERVED:
+                raise NotServedError(f"{self.url} does not serve {path}: {got.failure}")
             if got.failure is not None:
                 raise ValueError(f"{self.url} does not answer a first request to {path}: {got.failure}")
             return got.prompt_tokens

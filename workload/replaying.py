@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +21,7 @@ from workload.asks import Ask, asks, at_speed
 from workload.formats import Recording, read, spread
 from workload.kinds import sendable
 from workload.packed import Lines, Packing
-from workload.replay import HttpSender, Sent, Settings, open_loop
+from workload.replay import HttpSender, NotServedError, Sent, Settings, open_loop
 from workload.reply import Reply
 from workload.results import Slo, results, table, to_map
 from workload.row import Row, to_line
@@ -76,10 +77,12 @@ def send(given: argparse.Namespace, listed: Sequence[Ask], *, text: bool, left_o
     """Send these, print what came of it, write what was asked for."""
     history = given.history if given.history != "auto" else "recorded" if text else "engine"
     settings = settings_of(given, history)
-    sent = Sent[Reply]()
-    is_whole = asyncio.run(_sent(settings, listed, given.most_open, sent))
+    sent, not_served = Sent[Reply](), Counter[str]()
+    is_whole = asyncio.run(_sent(settings, listed, given.most_open, sent, not_served))
     slo = slo_of(given)
-    figures = results(sent.results, slo, shed=sent.shed, left_out=left_out)
+    figures = results(
+        sent.results, slo, shed=sent.shed, left_out={"no_text": left_out, "not_served": not_served}
+    )
     sys.stdout.write(table(figures, slo) + "\n")
     if given.json is not None:
         given.json.write_text(json.dumps(to_map(figures), indent=1) + "\n")
@@ -109,8 +112,14 @@ def slo_of(given: argparse.Namespace) -> Slo:
     return Slo(given.slo_ttft_ms, given.slo_tpot_ms, given.slo_e2e_ms)
 
 
-async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int, into: Sent[Reply]) -> bool:
-    """Send these; whether all were, for SIGINT ends it."""
+async def _sent(
+    settings: Settings,
+    listed: Sequence[Ask],
+    most_open: int,
+    into: Sent[Reply],
+    not_served: Counter[str],
+) -> bool:
+    """Send these, but for those without text whose paths are not served; whether all were: SIGINT ends it."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     # Not left to `asyncio.run`: a signal that comes just as its loop begins to wait does not wake it.
@@ -125,11 +134,17 @@ async def _sent(settings: Settings, listed: Sequence[Ask], most_open: int, into:
             silence = loop.call_later(_SILENCE_S, say, f"{waits} (--timeout)")
             try:
                 scale = await sender.learn(path, settings.model or next(asked, None))
+            except NotServedError:
+                not_served[path] = sum(ask.path == path and ask.body is None for ask in listed)
+                continue
             finally:
                 silence.cancel()
             say(f"{path}: a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
+        served = [ask for ask in listed if ask.body is not None or ask.path not in not_served]
+        if not served:
+            raise ValueError(f"{settings.url} serves none of {', '.join(sorted(not_served))}")
         try:
-            await open_loop(listed, sender.send, clock=time.monotonic, most_open=most_open, into=into)
+            await open_loop(served, sender.send, clock=time.monotonic, most_open=most_open, into=into)
         except asyncio.CancelledError:
             return False
     return True

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -54,7 +54,7 @@ class Spread:
 class Results:
     """A whole run.  `goodput` is in good requests a second, `good_share` of all that were to be sent.
 
-    `left_out` are those that cannot be sent, by their paths; they are not among `requests`.
+    `left_out` are those that cannot be sent, by one of `REASONS` and path; they are not among `requests`.
     """
 
     requests: int
@@ -78,11 +78,21 @@ class Results:
     hit_rate: float | None
     recorded_hit_rate: float | None
     block_hit_rate: float | None
-    left_out: Mapping[str, int]
+    left_out: Mapping[str, Mapping[str, int]]
+
+
+REASONS: Final = {
+    "no_text": "no text was recorded, and none can be made up",
+    "not_served": "the server has no such path",
+}
 
 
 def results(
-    sent: Sequence[tuple[Ask, Reply]], slo: Slo, *, shed: int = 0, left_out: Mapping[str, int] | None = None
+    sent: Sequence[tuple[Ask, Reply]],
+    slo: Slo,
+    *,
+    shed: int = 0,
+    left_out: Mapping[str, Mapping[str, int]] | None = None,
 ) -> Results:
     """The figures of these requests.  Token counts are the server's, None where it told none."""
     asks, replies = [ask for ask, _ in sent], [one for _, one in sent]
@@ -150,9 +160,10 @@ def table(found: Results, slo: Slo) -> str:
         "",
         f"{'ms':<14}{'n':>8}{'mean':>10}" + "".join(f"{f'p{share}':>10}" for share in _SHARES),
     ]
-    if found.left_out:
-        paths = ", ".join(f"{n} of {path}" for path, n in sorted(found.left_out.items()))
-        lines.insert(1, f"left out      {paths}: no text was recorded, and none can be made up for these")
+    for reason, paths in sorted(found.left_out.items()):
+        if paths:
+            counted = ", ".join(f"{n} of {path}" for path, n in sorted(paths.items()))
+            lines.insert(1, f"left out      {counted}: {REASONS[reason]}")
     for name, spread in (
         ("TTFT", found.ttft),
         ("ITL", found.itl),

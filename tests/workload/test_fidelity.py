@@ -121,6 +121,23 @@ def test_what_lies_between_makings_is_chance_and_what_lies_beyond_them_all_is_th
     assert why(rows, long, long)["output tokens p50"].why == LEFT_OUT["output"]
 
 
+def test_settings_that_agree_as_little_as_makings_do_with_one_another_are_off_by_chance() -> None:
+    rows = traffic(Random(2))
+
+    def asking(temperatures: tuple[float, ...]) -> list[Row]:
+        rng = Random(1)
+        return [
+            msgspec.structs.replace(row, sampling=Sampling(temperature=rng.choice(temperatures)))
+            for row in rows
+        ]
+
+    name = "same task and settings"
+    found = why(asking((0.0, 1.0)), asking((0.0,)), asking((1.0,)))[name]
+    assert found.why == "by chance: of two makings as little as 0.0% agree"
+    always = asking((0.0,))
+    assert why(asking((0.0, 1.0)), always, always)[name].why == LEFT_OUT["tasks"]
+
+
 def test_of_what_lies_beyond_fewer_than_five_it_is_said_that_a_model_holds_nothing() -> None:
     rows = traffic(Random(2), 60)
     made = [msgspec.structs.replace(one, output_length=1) for one in rows]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,9 @@ class Everything:
     async def script(self, peer: Peer) -> None:
         path, body = peer.line.split(" ")[1], json.loads(peer.body)
         self.asked.append((path, body))
+        if path == CHAT:
+            await peer.send(json_answer(b'{"error": {}}', "404 Not Found"))
+            return
         tokens = len(str(body.get("input", "")).split())
         answer = {"data": [{"embedding": [0.1, 0.2]}], "usage": {"prompt_tokens": tokens}}
         await peer.send(json_answer(json.dumps(answer).encode(), self.status))
@@ -125,7 +129,7 @@ def test_what_was_recorded_with_its_text_goes_as_it_was_wherever_no_prompt_could
 
 def test_a_refusal_is_a_failure_on_every_path() -> None:
     body = {"model": "m", "input": "x", "messages": [{"role": "user", "content": "x"}], "prompt": "x"}
-    paths = (*SPOKEN, EMBEDDINGS, RERANK)
+    paths = (*SPOKEN[1:], EMBEDDINGS, RERANK)
     found, _ = answered([row(path, request=body) for path in paths], "500 Internal Server Error")
     assert {ask.path: one.failure for ask, one in found} == dict.fromkeys(paths, "status 500")
 
@@ -174,7 +178,7 @@ def test_what_cannot_be_made_up_is_left_out_and_counted_by_its_path() -> None:
     kept, left_out = sendable(rows)
     assert left_out == {RERANK: 2, "/v1/audio/speech": 1}
     assert [one.id for one in kept] == [f"{CHAT}-0", f"{RERANK}-2"]
-    assert "2 of /v1/rerank" in table(results([], Slo(), left_out=left_out), Slo())
+    assert "2 of /v1/rerank" in table(results([], Slo(), left_out={"no_text": left_out}), Slo())
     nameless = Row(timestamp=0.0, input_length=9, output_length=1)  # a trace that names no paths is of chats
     assert sendable([nameless]) == ([nameless], {})
 
@@ -183,7 +187,9 @@ def test_the_command_sends_each_kind_and_says_what_it_left_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace, figures = tmp_path / "rows.jsonl", tmp_path / "figures.json"
-    trace.write_bytes(b"".join(map(to_line, [row(RERANK), *(row(EMBEDDINGS, n) for n in range(3))])))
+    trace.write_bytes(
+        b"".join(map(to_line, [row(RERANK), row(CHAT), *(row(EMBEDDINGS, n) for n in range(3))]))
+    )
 
     async def scene() -> tuple[int | None, bytes, Everything]:
         server = Everything()
@@ -199,9 +205,13 @@ def test_the_command_sends_each_kind_and_says_what_it_left_out(
             await engine.stop()
 
     status, printed, server = asyncio.run(scene())
-    assert status == 0 and {path for path, _ in server.asked} == {EMBEDDINGS}
-    assert b"left out      1 of /v1/rerank" in printed
-    assert json.loads(figures.read_text())["left_out"] == {RERANK: 1}
+    assert status == 0 and Counter(path for path, _ in server.asked) == {CHAT: 1, EMBEDDINGS: 2 + 3}
+    assert b"left out      1 of /v1/rerank: no text" in printed
+    assert b"left out      1 of /v1/chat/completions: the server has no such path" in printed
+    assert json.loads(figures.read_text())["left_out"] == {
+        "no_text": {RERANK: 1},
+        "not_served": {CHAT: 1},
+    }
     trace.write_bytes(to_line(row(RERANK)))
     assert main(["replay", str(trace), "--to", "http://127.0.0.1:9"]) == 2
     assert "no text was recorded of requests to /v1/rerank" in capsys.readouterr().err
