@@ -79,8 +79,9 @@ def test_a_prompt_is_the_same_blocks_after_a_restart_and_a_greeting(tmp_path: Pa
 
     async def scene() -> None:
         first = await run(long, other)
-        both = await run("hi", other, long)  # and what the folder had
-        assert len(first) == 2 and len(both) == 5
+        denser = ["hi", *(f"{n} and many more bytes a token " * 300 for n in range(3))]
+        both = await run(*denser, other, long)  # and what the folder had
+        assert len(first) == 2 and len(both) == 8
         assert [both.count(ids) for ids in first] == [2, 2]
 
     asyncio.run(scene())
