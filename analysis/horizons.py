@@ -13,7 +13,14 @@ import numpy as np
 
 from analysis.columns import Columns, Ints
 from analysis.measure import LATENCIES, Latency
-from analysis.stats.bootstrap import HORIZON, QuantileEffect, fewest_pairs, quantile_effects
+from analysis.stats.bootstrap import (
+    HORIZON,
+    QuantileEffect,
+    burst_of,
+    fewest_pairs,
+    pairs_needed,
+    quantile_effects,
+)
 from analysis.stats.quantile import FEWEST_FOR_P99
 from analysis.stats.sequence import FEWEST_UNITS
 
@@ -126,4 +133,9 @@ class Horizons:
             return f"{windows} windows, {FEWEST_UNITS} needed"
         if horizon < fewest_pairs(share):
             return f"{horizon} pairs, {fewest_pairs(share)} needed"
+        column = self._columns[latency]
+        ours, theirs = (np.array(side[:horizon]) for side in (column.control, column.candidate))
+        needed = pairs_needed(share, burst_of(ours, theirs, np.array(column.windows[:horizon]), share))
+        if horizon < needed:
+            return f"answers as slow come in bursts: {horizon} pairs, about {needed} needed"
         return "failures reach this percentile"

@@ -11,7 +11,7 @@ from analysis.decision.conditions import Condition, ConditionError
 from analysis.decision.evidence import Evidence
 from analysis.report_lines import change
 from analysis.similarity import NAME as SIMILARITY
-from analysis.stats.bootstrap import HORIZON, fewest_pairs, quantile_effect, quantile_level
+from analysis.stats.bootstrap import HORIZON, burst_of, pairs_needed, quantile_effect, quantile_level
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.verdict import Interval
 
@@ -118,10 +118,12 @@ def _tail(condition: Condition, name: str, evidence: Evidence, alpha: float) -> 
         effect = quantile_effect(pairs.control, pairs.candidate, pairs.windows, condition.share, alpha)
     if effect is None:
         windows = len(np.unique(pairs.windows))
-        fewest = fewest_pairs(condition.share)
+        burst = burst_of(pairs.control, pairs.candidate, pairs.windows, condition.share)
+        fewest = pairs_needed(condition.share, burst)
+        bursts = ", for answers as slow come in bursts," if burst > 1.0 else ","
         return (
-            f"{len(pairs.control)} pairs in {windows} windows, {fewest} in {FEWEST_UNITS} needed, with fewer"
-            " failures than reach the percentile"
+            f"{len(pairs.control)} pairs in {windows} windows, {fewest} in {FEWEST_UNITS} needed{bursts}"
+            " with fewer failures than reach the percentile"
         )
     if absolute:
         value, lower, upper = (exp(v) for v in (effect.effect, effect.lower, effect.upper))
