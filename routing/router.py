@@ -210,7 +210,7 @@ class Router:
         return credited
 
     def _few(
-        self, engines: Sequence[EngineLoad], crowd: "Crowd", cached: Mapping[int, int]
+        self, engines: Sequence[EngineLoad], crowd: "Crowd", cached: dict[int, int]
     ) -> Sequence[EngineLoad]:
         """The engines that differ: the busy ones, those that hold something, one of the others by lot.
 
@@ -224,8 +224,14 @@ class Router:
         else:
             return engines  # nearly all are busy
         few = [lot]
-        few += [by_id[id] for id in busy if id in by_id]
-        few += [by_id[id] for id in cached if id in by_id and id not in busy]
+        for id in busy:
+            engine = by_id.get(id)
+            if engine is not None:
+                few.append(engine)
+        for id in cached:
+            engine = by_id.get(id)
+            if engine is not None and id not in busy:
+                few.append(engine)
         return few
 
 
