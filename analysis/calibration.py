@@ -146,6 +146,24 @@ class Calibrating:
         pairs = min(1.0, self.pairs / self.wanted_pairs) if self.wanted_pairs else 1.0
         return min(seconds, pairs)
 
+    @property
+    def told(self) -> str:
+        """How far it is, in words: pairs, the time that is left as pairs come now, and why it goes on.
+
+        It ends at five times the pairs asked for at the latest, so whoever has little traffic knows how much
+        more it takes.
+        """
+        asked, missing = self._spec.calibration_pairs, self.wanted_pairs - self.pairs
+        told = f"{self.progress:.0%} done, {self.pairs} of {self.wanted_pairs} pairs"
+        if missing > 0 and self.pairs > 1 and self.elapsed_s:
+            left_s = missing * self.elapsed_s / (self.pairs - 1)
+            told += f", about {_length(left_s)} more as they come now"
+        if self._next_look:
+            alike = not any(score for _, _, score in self._scores[DIVERGENCE])
+            why = "its answers are all alike so far" if alike else "its pairs depend on each other for long"
+            told += f"; it goes on, to {_LONGEST * asked} pairs at most, for {why}"
+        return told
+
     def enough(self) -> bool:
         """The seconds and pairs asked for are there, and enough of them to see how they depend.
 
@@ -206,6 +224,12 @@ class Calibrating:
                 if len(values) >= _FEWEST_FOR_SLOW and isfinite(slow := _slow(values))
             },
         )
+
+
+def _length(seconds: float) -> str:
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
 
 
 def _slow(values: list[float]) -> float:

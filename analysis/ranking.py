@@ -342,7 +342,7 @@ class Trial:
             "beaten": beaten(self._windows, ranked, self.spec.alpha, self._margin),
             "race": self.race.show(ranked),
             "decided": bool(ranked) and all(c["decided"] or c["left"] for c in ranked),
-            "summary": summary(self.phase, calibrating.progress, ranked, self.spec.mode, self._replay),
+            "summary": summary(self.phase, calibrating.told, ranked, self.spec.mode, self._replay),
         }
 
     def _checks(self) -> dict[str, list[Check]]:

@@ -92,14 +92,14 @@ def main_verdict(candidate: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def summary(
     phase: str,
-    calibrated: float,
+    calibrated: str,
     ranked: Sequence[Mapping[str, Any]],
     mode: str = "live",
     replay: Mapping[str, Any] | None = None,
 ) -> str:
-    """One or two sentences on where the experiment stands; `replay`: how much of it is done."""
+    """One or two sentences on where the experiment stands; `calibrated`, `replay`: how much is done."""
     if phase == "calibration":
-        return f"Calibrating: control against itself, {calibrated:.0%} done."
+        return f"Calibrating: control against itself, {calibrated}."
     if not ranked:
         return "No candidates."
     return " ".join(_sentence(candidate, mode, replay) for candidate in ranked)

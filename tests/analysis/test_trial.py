@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace as changed
 from random import Random
 from typing import Any
 
@@ -249,3 +250,14 @@ def test_a_calibration_ended_by_hand_without_pairs_still_works() -> None:
 def test_a_duplicate_arm_name_of_nobody_is_ignored() -> None:
     taken = [replace(r, answers=(*r.answers, answer_measure("stranger", r.at_ns))) for r in records(300)]
     assert {c["name"] for c in ranked(taken)["candidates"]} == set(PACES)
+
+
+def test_a_calibration_that_goes_on_tells_why_until_when_and_for_how_long() -> None:
+    same = {"control": {"first_divergence": 0.0}}
+    taken = [replace(record, outputs=same) for record in records(0)[:150]]
+    ranking = ranked(taken, changed(SPEC, calibration_s=0.0))
+    assert ranking["phase"] == "calibration"
+    assert "150 of 200 pairs, about 5 s more as they come now" in ranking["summary"]
+    assert "it goes on, to 500 pairs at most, for its answers are all alike so far" in ranking["summary"]
+    early = ranked(taken[:50], changed(SPEC, calibration_s=0.0))
+    assert "50 of 100 pairs" in early["summary"] and "goes on" not in early["summary"]
