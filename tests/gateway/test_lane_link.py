@@ -209,3 +209,27 @@ def test_by_session_what_the_client_names_decides_in_head_or_body_and_else_the_c
         assert True in by_root and False in by_root  # where it is not asked for, the name decides nothing
 
     asyncio.run(go())
+
+
+def test_while_its_experiment_is_paused_no_copy_leaves_the_worker_and_each_is_counted(tmp_path: Path) -> None:
+    async def go() -> None:
+        path, reads = tmp_path / "lane.sock", list[list[Any]]()
+        async with listening(path, reads, 2) as heard:
+            link = link_to(path, asyncio.get_running_loop())
+            await connected(link, path)
+            try:
+                offer(link, 1)
+                link.switch({"e"})
+                for number in range(2, 12):
+                    offer(link, number)
+                assert dict(link.dropped) == {("e", "paused"): 10}
+                link.switch(set())
+                offer(link, 12)  # the lane keeps the order: what had been written before would come before
+                async with asyncio.timeout(20):
+                    await heard.wait()
+                assert [frame[1]["id"] for read in reads for frame in read] == ["r1", "r12"]
+            finally:
+                link._transport.close()  # type: ignore[union-attr]
+                await asyncio.sleep(0)
+
+    uvloop.run(go())
