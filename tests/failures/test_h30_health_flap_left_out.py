@@ -1,4 +1,4 @@
-"""H30 health-flap: what is thought of an engine is as old as its last probe, and no request fails for that."""
+"""H30 health-flap: what is held of an engine is as old as its last probe, and no request fails for that."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
