@@ -7,6 +7,7 @@ from typing import Any
 from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import LOGPROB_METRICS, every_metric
 from analysis.outputs import output_shown
+from analysis.score_intervals import why_no_interval
 from analysis.standing import verdict_shown
 from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
@@ -93,7 +94,8 @@ class ForcedPhase:
         shown = {}
         for metric in LOGPROB_METRICS:
             found = interval(self._windows.means(f"{metric} {name}"), self._alpha)
-            shown[metric] = output_shown(every_metric()[metric].unit, found, None, most=inf)
+            why = why_no_interval(0 if found is None else found.units)
+            shown[metric] = output_shown(every_metric()[metric].unit, found, None, why, most=inf)
         return shown
 
     def _verdicts(self, name: str) -> Mapping[str, Any]:

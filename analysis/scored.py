@@ -7,6 +7,7 @@ from typing import Any
 from analysis.measure import PairRecord
 from analysis.metrics._choose import LOGPROB_METRICS, every_metric
 from analysis.outputs import output_shown
+from analysis.score_intervals import why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import interval, ratio
 
@@ -78,10 +79,11 @@ class ScoredPhase:
                 interval(self._windows.means(series), self._alpha)
                 for series in (f"{metric} {name}", f"{metric} control", f"{metric} excess of {name}")
             )
-            shown[metric] = output_shown(unit, found, None, most=inf)
+            why = why_no_interval(0 if found is None else found.units)
+            shown[metric] = output_shown(unit, found, None, why, most=inf)
             if floor is not None:
                 shown[metric]["floor"] = output_shown(unit, floor, None, most=inf)["value"]
-            if excess is not None:
+            if excess is not None and why is None:
                 logs = unit == "ratio"
                 ends = {"value": excess.mean, "lower": excess.lower, "upper": excess.upper}
                 shown[metric]["excess"] = {end: ratio(x) if logs else x for end, x in ends.items()}

@@ -78,7 +78,8 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     # Those that left the race had a part in the choice until they did; they cannot be what it says.
     running = {name: score for name, score in scores.items() if name not in out_of_race}
     kept = list(running)
-    answer = _answer(kept, choice, passing, no_difference(running, alpha, margin))
+    # Of who left it may be that it is better: who stays is then not all there is.
+    answer = _answer(kept, choice, passing, no_difference(scores, alpha, margin))
     conditions = [one for c in wishes.conditions for one in judged(c, ranking, evidence, alpha)]
     found: dict[str, Any] = {
         "answer": answer,
@@ -95,8 +96,9 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         "ranking": {name: said for name, said in ranking.items() if name != "why"},
     }
     if choice is not None:
-        left = {name: score for name, score in scores.items() if name not in since}
-        found["winner"]["as_good"] = not_told_apart(left, choice.winner, alpha)
+        worse = {*edge.since, *_beaten_in_race(ranking)}
+        apart = {name: score for name, score in scores.items() if name not in worse}
+        found["winner"]["as_good"] = not_told_apart(apart, choice.winner, alpha)
     return {**found, "headline": headline(found)}
 
 
@@ -105,6 +107,12 @@ def _out_of_race(ranking: Json, windows: Windows | None) -> dict[str, int]:
     left = () if ranking["race"] is None or windows is None else ranking["race"]["left"]
     numbers = [] if windows is None else windows.numbers()
     return {one["name"]: bisect_right(numbers, one["window"]) for one in left}
+
+
+def _beaten_in_race(ranking: Json) -> set[str]:
+    """Who left the race because another is surely better; of who left at a rung that is not known."""
+    left = () if ranking["race"] is None else ranking["race"]["left"]
+    return {one["name"] for one in left if not one["rung"]}
 
 
 def _usual(ranking: Json) -> dict[Latency, float]:

@@ -41,6 +41,12 @@ def headline(found: Json) -> str:
     if winner is not None:
         gates_open = [g["name"] for g in found["gates"][winner["name"]] if g["state"] == "open"]
         return f"Undecided: {winner['name']} leads, and a gate is open: {', '.join(gates_open)}."
+    left = [one["name"] for one in (found["ranking"]["race"] or {"left": ()})["left"]]
+    if left:
+        return (
+            f"Undecided: of those in the race none is shown to be better, or no better, than the control by"
+            f" {margin:.0%}, and {', '.join(left)} left the race: by what it does not go by they may be."
+        )
     return f"Undecided: none is shown to be better, or no better, than the control by {margin:.0%}."
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace as changed
 from pathlib import Path
+from random import Random
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from analysis.replay import replay
 from analysis.report import render_text, to_json
 from analysis.spec import ExperimentSpec, RaceSpec
 from analysis.store import NAME, LogReader
+from tests.analysis.fleet import pair_record
 from tests.analysis.trials import SPEC, altered, check, named, records
 
 BEATEN = changed(SPEC, race=RaceSpec())
@@ -157,6 +159,36 @@ def test_who_left_does_not_win_and_had_its_part_in_the_choice_until_then() -> No
     gates = {name: {gate["name"]: gate["state"] for gate in own} for name, own in found["gates"].items()}
     assert gates["slow"]["race"] == gates["same"]["race"] == "failed" and "race" not in gates["quick"]
     assert found["passes"] == ["quick"] and found["winner"]["name"] == "quick"
+
+
+def of_paces(paces: dict[str, float], ttft: dict[str, float]) -> tuple[ExperimentSpec, list[PairRecord]]:
+    """Candidates of such paces, and of a TTFT that is so many times what the pace makes of it."""
+    rng, taken = Random(1), []
+    for n in range(201 + 1500):
+        record = pair_record(n, paces, phase="calibration" if n < 201 else "live", rng=rng)
+        answers = tuple(
+            replace(
+                answer, ttft_ms=(answer.ttft_ms or 0.0) * (ttft.get(answer.arm, 1.0) if n >= 201 else 1.0)
+            )
+            for answer in record.answers
+        )
+        taken.append(replace(record, answers=answers))
+    return changed(RUNGS, candidates=tuple(paces)), taken
+
+
+def test_that_there_is_no_difference_worth_having_is_not_said_past_one_that_left_and_may_be_better() -> None:
+    trial, left = raced(*of_paces({"a": 1.004, "b": 1.0, "c": 1.0}, {"a": 0.6}))
+    assert left[0].name == "a" and left[0].rung == 1
+    found = decide(trial, Evidence(trial.spec), Wishes(bars=Bars(outputs=False)))
+    assert found["scores"]["a"]["upper"] < 0.9
+    assert found["answer"] == "UNDECIDED" and "a, b left the race" in found["headline"]
+
+
+def test_one_that_left_without_proof_may_be_as_good_as_the_winner() -> None:
+    trial, left = raced(*of_paces({"a": 0.75, "b": 0.752, "c": 1.0}, {}))
+    assert [one.name for one in left] == ["c", "b"]
+    found = decide(trial, Evidence(trial.spec), Wishes(bars=Bars(outputs=False)))
+    assert found["winner"]["name"] == "a" and found["winner"]["as_good"] == ["b"]
 
 
 def test_where_arms_take_turns_the_slow_leave_too() -> None:

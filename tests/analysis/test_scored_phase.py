@@ -89,6 +89,15 @@ def test_the_excess_is_what_is_beyond_the_control_against_itself_pair_by_pair() 
     assert gap["excess"]["value"] == pytest.approx(gap["value"] / gap["floor"])
 
 
+def test_below_fifteen_windows_it_says_no_interval_but_why() -> None:
+    made = trial(replace(SPEC, scored_pairs=140))
+    for number in range(140):
+        made.add(pair(number, again=0.5 - 0.01 * (number % 5)))
+    found = made.ranking()["scored"]["outputs"]["c1"]["kl_k3"]
+    assert found["value"] == pytest.approx(k3(0.8)) and found["why"] == "14 windows, 15 needed"
+    assert found["lower"] is None and found["upper"] is None and found["excess"] is None
+
+
 def test_a_candidate_like_the_control_has_no_excess() -> None:
     made, rng = trial(), Random(1)
     for number in range(300):
