@@ -5,6 +5,7 @@ the one before it.  Whoever has the experiment's log open changes them, and nobo
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ BEFORE: Final = "texts.before.msgpack"
 HALF: Final = ".texts.half"  # a file being written anew, or what a kill has left of one
 FILES: Final = (BEFORE, NAME)
 _KIND: Final = "texts"
+_NUMBERED: Final = re.compile(r"~\d+(~[a-z]+)?\Z")
 
 Said = dict[tuple[str, int], tuple[str, ...]]  # what each choice said, by arm and twin
 
@@ -83,8 +85,9 @@ def begun_s(path: Path) -> float | None:
 
 
 def is_of(id: str, requests: Collection[str]) -> bool:
-    """Whether a pair is of one of these requests: where one was sent more than once pairs are numbered."""
-    return id in requests or id.rpartition("~")[0] in requests
+    """Whether a pair is of one of these requests: where one was sent more than once pairs are numbered, and
+    those of a phase of their own are named by it, too."""
+    return id in requests or _NUMBERED.sub("", id) in requests
 
 
 def forget_in(folder: Path, requests: Collection[str]) -> int:

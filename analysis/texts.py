@@ -124,8 +124,8 @@ class Texts:
 
     def keep(self, pair: Mapping[str, Any]) -> None:
         """Write down what one pair's answers said, if that was asked for."""
-        if not self.spec.limit_bytes or pair.get("scored") is not None:
-            return
+        if not self.spec.limit_bytes or pair.get("scored") is not None or pair.get("phase") == "forced":
+            return  # of tokens that the control dictated nothing was said, and nothing could be redacted
         clean = self._redaction.text
         said = {whose: list(map(clean, texts)) for whose, texts in texts_of(pair).items()}
         if not any(said.values()):

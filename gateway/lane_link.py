@@ -297,7 +297,7 @@ class LaneLink(asyncio.Protocol):
                 return None
             if len(body) > self._copy_bytes:
                 experiment.lane.drop("too_large")
-                sampler.shed(prompt.root)
+                sampler.shed(prompt.root, session)
                 return None
             frame = pack_copy(
                 experiment.name,
@@ -312,7 +312,7 @@ class LaneLink(asyncio.Protocol):
                 stream=prompt.stream,
             )
             if not self._offer(experiment, frame):
-                sampler.shed(prompt.root)
+                sampler.shed(prompt.root, session)
                 return None
             return Copy(experiment, request_id, received_ns, sent_ns)
         if late is not None and _leaves_nothing(asked, body):

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from mirror.admit import JOINED_LATE, TURN_MISSING
 
 _MASK = (1 << 64) - 1
+_ODD = 0x9E3779B97F4A7C15  # spreads neighbours (Knuth, TAOCP 3, 6.4)
 
 
 class Sampler:
@@ -46,19 +47,22 @@ class Sampler:
 
     def admits(self, root: int, turns: int, session: int = 0) -> bool:
         """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
-        if turns > 0 and root in self._shed:
-            self._shed.move_to_end(root)
+        name = _named(root, session) if session else root
+        if turns > 0 and name in self._shed:
+            self._shed.move_to_end(name)
             return False
-        if root in self._open:
-            self._open.move_to_end(root)
+        if name in self._open:
+            self._open.move_to_end(name)
             return True
         if turns > 0:
+            if self._sees_all or self._left_out(session):
+                return False
             # One that began elsewhere may have done so when the share was larger: the shadow process knows.
-            return not self._sees_all and self._place(session or root) < self._most_below
+            return self._place(session or root) < self._most_below
         if not (self._takes(session) if session else self._place(root) < self._below):
             return False
-        self._shed.pop(root, None)
-        self._open[root] = None
+        self._shed.pop(name, None)
+        self._open[name] = None
         if len(self._open) > self._remember:
             self._open.popitem(last=False)
         return True
@@ -74,21 +78,26 @@ class Sampler:
             self._sessions.move_to_end(session)
         return taken
 
+    def _left_out(self, session: int) -> bool:
+        return session != 0 and self._sessions.get(session) is False
+
     def missed(self, root: int, turns: int, session: int = 0) -> str | None:
         """Why a request that was not admitted is missing from the share; None: its conversation is no part of
         it."""
-        if turns == 0 or self._place(session or root) >= self._below:
+        if turns == 0 or self._left_out(session) or self._place(session or root) >= self._below:
             return None
-        return TURN_MISSING if root in self._shed else JOINED_LATE
+        name = _named(root, session) if session else root
+        return TURN_MISSING if name in self._shed else JOINED_LATE
 
-    def shed(self, root: int) -> None:
+    def shed(self, root: int, session: int = 0) -> None:
         """Close a conversation that lost a turn: none of its later ones is copied until it begins anew.
 
         One that begins with the same words does not pay for what the first has lost.
         """
-        self._open.pop(root, None)
-        self._shed[root] = None
-        self._shed.move_to_end(root)
+        name = _named(root, session) if session else root
+        self._open.pop(name, None)
+        self._shed[name] = None
+        self._shed.move_to_end(name)
         if len(self._shed) > self._remember:
             self._shed.popitem(last=False)
 
@@ -100,6 +109,11 @@ class Sampler:
     def _place(self, root: int) -> int:
         name = (root & _MASK).to_bytes(8, "little")
         return int.from_bytes(hashlib.blake2b(name, digest_size=8, key=self._key).digest(), "little")
+
+
+def _named(root: int, session: int) -> int:
+    """A session's conversation: others begin with the same words, and are no part of what is decided of it."""
+    return ((root ^ session) * _ODD + session) & _MASK
 
 
 def copies_of(salt: bytes, root: int, times: float) -> int:

@@ -13,7 +13,7 @@ LONG: Final = 500  # bytes of a prompt that tells anything
 _LOW: Final = 2.0  # cut by less than there is, a prompt's end is in no block; by more, nothing continues it
 _ENOUGH: Final = 16  # prompts
 _ENOUGH_BYTES: Final = 20_000  # of however few
-_MOST_MODELS: Final = 1_000  # that are learned of at once: clients write their names
+_MOST_MODELS: Final = 1_000  # of more nothing is learned: clients write their names
 _BOUNDS: Final = 1.0, 16.0
 
 
@@ -36,12 +36,16 @@ class Sizes:
         """Take a prompt of so many bytes that an engine counted; whether its model is settled."""
         if model in self.settled:
             return True
-        if size >= LONG and tokens and (model in self._seen or len(self._seen) < _MOST_MODELS):
+        if size >= LONG and tokens and (model in self._seen or self._has_room):
             seen = self._seen.setdefault(model, [])
             seen.append((size, tokens))
             if len(seen) >= _ENOUGH or sum(size for size, _ in seen) >= _ENOUGH_BYTES:
                 self.settle([model])
         return model in self.settled
+
+    @property
+    def _has_room(self) -> bool:
+        return len(self._seen) + len(self.settled) < _MOST_MODELS
 
     def settle(self, models: Iterable[str]) -> None:
         """Fix what is known of these, however little: there is something to be cut."""

@@ -18,7 +18,7 @@ from analysis.course import Course
 from analysis.inbox import Frame, Peer
 from analysis.scrubbing import Scrubbing
 from analysis.spec import TextSpec
-from analysis.text_files import BEFORE, HALF, NAME, forget_in, forget_others, packed, records, texts_in
+from analysis.text_files import BEFORE, HALF, NAME, forget_in, forget_others, is_of, packed, records, texts_in
 from analysis.text_files import Record as Kept
 from analysis.texts import Texts
 from analysis.web.app import start_admin
@@ -176,6 +176,18 @@ def test_a_forgotten_request_is_gone_from_both_files_with_all_its_pairs_and_none
     texts.keep(pair("d"))
     assert ids(tmp_path) == ["a", "c", "bb", "a~b", "d"]
     assert texts.forget(["b"]) == 0 and texts.forget(["nobody's"]) == 0
+    assert texts.forget(["a"]) == 1 and ids(tmp_path) == ["c", "bb", "a~b", "d"]
+
+
+def test_of_tokens_that_the_control_dictated_nothing_is_kept(tmp_path: Path) -> None:
+    texts = Texts(tmp_path, ALL)
+    texts.keep({**pair("a~0~forced"), "phase": "forced"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pair_is_known_as_its_requests_by_its_number_and_its_phase() -> None:
+    assert all(is_of(id, {"a"}) for id in ("a", "a~0", "a~12", "a~0~forced", "a~1~scored"))
+    assert not any(is_of(id, {"a"}) for id in ("aa", "a~b", "a~b~0", "a~", "a~0~", "a~0~forced~1"))
 
 
 def test_a_text_that_is_with_the_command_when_it_is_forgotten_is_not_written(tmp_path: Path) -> None:

@@ -288,10 +288,30 @@ def test_a_share_that_changes_cuts_no_session_in_two(seen: list[tuple[float, int
     sampler, decided = Sampler(b"salt", 0.5), dict[int, bool]()
     for rate, session, root in seen:
         sampler.renew(rate)
-        root = (root << 3) | session  # no conversation is of two sessions
         taken = sampler.admits(root, 0, session)
         assert decided.setdefault(session, taken) == taken
         assert sampler.admits(root, 1, session) == taken
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3)), max_size=60), st.booleans())
+def test_a_session_left_out_is_not_taken_along_by_one_that_begins_with_its_words(
+    seen: list[tuple[int, int]], sees_all: bool
+) -> None:
+    sampler, own = Sampler(b"salt", 0.5, sees_all=sees_all), Sampler(b"salt", 0.5)
+    taken = {session: own.admits(session, 0, session) for session in range(1, 10)}
+    for session, turns in seen:
+        if sampler.admits(7, turns, session):
+            assert taken[session]
+            sampler.shed(7, session)
+        if not taken[session]:
+            assert sampler.missed(7, 1 + turns, session) is None
+
+
+def test_a_session_left_out_counts_nothing_as_missed_when_the_share_has_grown() -> None:
+    sampler = Sampler(b"salt", 0.0)
+    assert not sampler.admits(7, 0, 5)
+    sampler.renew(1.0)
+    assert not sampler.admits(7, 1, 5) and sampler.missed(7, 1, 5) is None
 
 
 def test_the_share_of_sessions_is_the_rate_and_requests_without_a_name_go_by_their_conversation() -> None:

@@ -34,6 +34,13 @@ def test_a_greeting_settles_nothing_and_does_not_count_beside_long_prompts() -> 
     assert of([20] * 40 + [4_500], 5.0).of("m") == pytest.approx(5.0, rel=0.03)
 
 
+def test_however_many_names_clients_write_what_is_learned_is_bounded() -> None:
+    sizes = Sizes({})
+    for number in range(5_000):
+        sizes.learn(f"m{number}", 50_000, 10_000)
+    assert len(sizes.settled) == 1_000 and sizes.of("m4999") == GUESS
+
+
 def test_an_image_that_is_many_tokens_and_no_text_changes_nothing() -> None:
     sizes = Sizes({})
     for size, tokens in ((90, 2_000), (3_000, 612), (90, 2_000), (3_000, 612)):
