@@ -200,7 +200,7 @@ BAD = {
     ),
     "sampling by requests": (
         TRIAL + "    sample: {by: request}\n",
-        'a.yaml:7: experiments[0].sample.by: expected conversation, found "request"',
+        'a.yaml:7: experiments[0].sample.by: expected one of conversation, session, found "request"',
     ),
     "alpha too large": (
         TRIAL + "    alpha: 0.6\n",

@@ -1,6 +1,7 @@
 """Answers compared in meaning, by the analysis process: floor and excess, no text at rest, replayed alike."""
 
 import asyncio
+import socket
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -96,9 +97,9 @@ def test_a_server_that_is_not_there_is_told_and_everything_else_goes_on(tmp_path
             )
             return ranking
 
-    with embeddings() as gone:
-        pass
-    ranking = asyncio.run(run(gone.url))
+    with socket.socket() as closed:  # bound, so that nobody else is heard there, and deaf
+        closed.bind(("127.0.0.1", 0))
+        ranking = asyncio.run(run(f"http://127.0.0.1:{closed.getsockname()[1]}"))
     assert ranking["similarity"]["pairs"] == 0 and set(ranking["similarity"]["dropped"]) == {"unreachable"}
     assert ranking["candidates"][0]["outputs"]["embedding_similarity"]["value"] is None
     assert "not there: it cannot be asked (" in render_text(ranking)
