@@ -112,7 +112,7 @@ class Sampler:
 
 
 def _named(root: int, session: int) -> int:
-    """A session's conversation: others begin with the same words, and are no part of what is decided of it."""
+    """A session's conversation: others begin with the same words, and their sessions are decided apart."""
     return ((root ^ session) * _ODD + session) & _MASK
 
 
