@@ -47,7 +47,7 @@ class Sampler:
 
     def admits(self, root: int, turns: int, session: int = 0) -> bool:
         """Whether to copy conversation `root`'s request that has `turns` assistant messages before it."""
-        name = _named(root, session) if session else root
+        name = _named(root, session)
         if turns > 0 and name in self._shed:
             self._shed.move_to_end(name)
             return False
@@ -86,7 +86,7 @@ class Sampler:
         it."""
         if turns == 0 or self._left_out(session) or self._place(session or root) >= self._below:
             return None
-        name = _named(root, session) if session else root
+        name = _named(root, session)
         return TURN_MISSING if name in self._shed else JOINED_LATE
 
     def shed(self, root: int, session: int = 0) -> None:
@@ -94,7 +94,7 @@ class Sampler:
 
         One that begins with the same words does not pay for what the first has lost.
         """
-        name = _named(root, session) if session else root
+        name = _named(root, session)
         self._open.pop(name, None)
         self._shed[name] = None
         self._shed.move_to_end(name)
@@ -113,7 +113,7 @@ class Sampler:
 
 def _named(root: int, session: int) -> int:
     """A session's conversation: others begin with the same words, and their sessions are decided apart."""
-    return ((root ^ session) * _ODD + session) & _MASK
+    return root if not session else ((root ^ session) * _ODD + session) & _MASK
 
 
 def copies_of(salt: bytes, root: int, times: float) -> int:
