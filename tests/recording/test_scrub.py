@@ -1,26 +1,13 @@
 """The operator's command sees text before it is written: what it does not give back is not."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
+from tests.analysis.test_scrub import UPPER, command
 from tests.failures.shadowed import served
 from tests.recording.staging import answer, at_rest, chat, recorded
 from tests.support import Engine, answers, until
-
-UPPER = """
-import json, sys
-for line in sys.stdin:
-    said = json.loads(line)
-    said["request"]["messages"][0]["content"] = said["request"]["messages"][0]["content"].upper()
-    said["answer"] = None
-    print(json.dumps(said), flush=True)
-"""
-
-
-def command(script: str) -> tuple[str, ...]:
-    return sys.executable, "-c", script
 
 
 def test_only_what_the_command_gives_back_is_written(tmp_path: Path) -> None:
