@@ -128,6 +128,8 @@ async def serving(
             if process.returncode is None:
                 process.send_signal(signal.SIGTERM)
                 assert await whole.ended() == 0, whole.log
+            # After a kill its children hold the pipe for a moment more, and a loop cannot be closed over it.
+            process._transport.close()  # type: ignore[attr-defined]  # nothing public closes the pipe's end
 
 
 async def _said(whole: Whole) -> None:
