@@ -41,7 +41,8 @@ class Comparison:
 
     `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
     hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
-    `lacking()` are the arms that are not ready for copies, `lost()` those that went by no fault of theirs.
+    `lacking()` are the arms that are not ready for copies, `lost()` those that went by no fault of theirs,
+    `forgone()` those that never will be and are not waited for.
     `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `over()` is told once
     nothing more is sent, `recorded` reads what is replayed.
     """
@@ -58,6 +59,7 @@ class Comparison:
         tell_ids: Callable[[bytes], bool] | None = None,
         lacking: Callable[[], list[str]] = list,
         lost: Callable[[], list[str]] = list,
+        forgone: Callable[[], list[str]] = list,
         bring: Bring | None = None,
         over: Over | None = None,
         recorded: Open | None = None,
@@ -84,6 +86,7 @@ class Comparison:
         self._tell_ids = tell_ids
         self._lacking = lacking
         self._lost = lost
+        self._forgone = forgone
         self._stopping = False
         self._tasks = Tasks()
         self._sequels = Sequels(self.arms, experiment, lambda work, name: self._tasks.spawn(work, name=name))
@@ -148,8 +151,11 @@ class Comparison:
         return [name for name in lacking if name not in no_copies]
 
     def _failing(self) -> list[str]:
-        """The arm that stood when its turn began, and went: it fails what it is due, as if it were asked."""
-        return [] if self._slots is None else [name for name in self._missing() if name not in self._lost()]
+        """The arms that fail what they are due, as if they were asked: those that were given up; where they
+        take turns, the one that stood when its turn began, and went."""
+        if self._slots is None:
+            return self._forgone()
+        return [name for name in self._missing() if name not in self._lost()]
 
     @property
     def _rests(self) -> bool:
@@ -391,7 +397,7 @@ class Comparison:
             return STOPPED
         if self.paused:
             return PAUSED
-        if self._missing() and not self._failing():
+        if self._missing() and (self._slots is None or not self._failing()):
             return NOT_READY
         if not copyable(copy.path, copy.headers):
             return NOT_COPYABLE

@@ -21,14 +21,16 @@ class Readiness:
 
     def __init__(self) -> None:
         self._ready: frozenset[tuple[str, str, str]] = frozenset()
+        self._forgone: frozenset[tuple[str, str, str]] = frozenset()
         self._fares: dict[tuple[str, str, str], Fares] = {}
         self._losses = 0  # how often the process that launches engines was lost, and they with it
         self._lost: frozenset[tuple[str, str, str]] = frozenset()
 
     def told(self, body: bytes) -> None:
-        """These arms are ready, and no others; and how those fare that take turns."""
+        """These arms are ready, these will never be, and how those fare that take turns."""
         said = json.loads(body)
         ready = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in said["ready"])
+        self._forgone = frozenset((str(e), str(arm), str(mark)) for e, arm, mark in said["forgone"])
         if said["losses"] > self._losses:
             self._lost |= self._ready
         self._losses = said["losses"]
@@ -49,7 +51,17 @@ class Readiness:
 
     def lacking(self, experiment: MirrorExperiment) -> list[str]:
         """The arms for which its copies must wait: all arms get them, or none does."""
-        return [arm.name for arm in experiment.engines if not self.is_ready(experiment.name, arm)]
+        forgone = self.forgone(experiment)
+        arms = (arm for arm in experiment.engines if arm.name not in forgone)
+        return [arm.name for arm in arms if not self.is_ready(experiment.name, arm)]
+
+    def forgone(self, experiment: MirrorExperiment) -> list[str]:
+        """The arms that were given up and hold no other up: they fail what they are due.
+
+        They are not asked: nobody listens at their addresses any more, or somebody else does.
+        """
+        name = experiment.name
+        return [arm.name for arm in experiment.engines if (name, arm.name, arm.mark) in self._forgone]
 
     def lost(self, experiment: MirrorExperiment) -> list[str]:
         """Those of them that went with the process that launched them: no failure of theirs."""

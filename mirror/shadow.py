@@ -133,6 +133,7 @@ class Shadow:
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
             lacking=lambda: self._readiness.lacking(experiment),
             lost=lambda: self._readiness.lost(experiment),
+            forgone=lambda: self._readiness.forgone(experiment),
             bring=None if calling is None else calling.bring,
             over=None if calling is None else calling.over,
             recorded=self._recorded,

@@ -57,9 +57,9 @@ class Launched:
         """What the shadow process is to hear now; None where that is what it has heard.
 
         An engine is ready for it when it is told of as what it is.  A candidate that was given up holds no
-        other up: its copies fail, and count, as long as there is another one and a control.  Of those that
-        take turns it hears how each fares, and none is ready that was given up.  It hears how often the
-        launching process died, for an engine that ends with it has not failed.  While specs are
+        other up: it fails its copies, without being asked, as long as there is another one and a control.  Of
+        those that take turns it hears how each fares.  It hears how often the launching process died, for an engine that
+        ends with it has not failed.  While specs are
         on their way (not `settled`) none becomes ready, for the shadow process may have the old ones; any may
         cease to be.
         """
@@ -72,13 +72,15 @@ class Launched:
         alive = {one for one, arm in arms if arm not in _BOTH and (one, arm) not in given_up}
         in_turn = {one.name for one in told.shadow.experiments if one.slots} if told.shadow else set()
         alive -= in_turn  # there no arm waits for another
+        forgone = [
+            [one.experiment, one.arm, one.mark]
+            for one in self._told.engines
+            if one.state == State.FAILED and one.arm not in _BOTH and one.experiment in alive
+        ]
         ready = [
             [one.experiment, one.arm, one.mark]
             for one in self._told.engines
-            if (
-                one.state == State.READY
-                or (one.state == State.FAILED and one.arm not in _BOTH and one.experiment in alive)
-            )
+            if one.state == State.READY
             and (arm := arms.get((one.experiment, one.arm))) is not None
             and arm.mark == one.mark
             and arm.kind == self._kinds.get((one.experiment, one.arm, one.mark), arm.kind)
@@ -91,7 +93,8 @@ class Launched:
             for one in self._told.engines
             if one.experiment in in_turn
         ]
-        self._saying = json.dumps({"ready": sorted(ready), "fares": fares, "losses": self._losses}).encode()
+        said = {"ready": sorted(ready), "forgone": sorted(forgone), "fares": fares, "losses": self._losses}
+        self._saying = json.dumps(said).encode()
         return None if self._saying == self._said else self._saying
 
     def heard(self) -> None:

@@ -54,6 +54,15 @@ def lacking(launched: Launched, told: Told, *, settled: bool = True) -> Any:
     return readiness.lacking(told.shadow.experiments[0])
 
 
+def forgone(launched: Launched, told: Told) -> list[str]:
+    """The arms that fail their copies unasked, as a new shadow process has it."""
+    launched.forgotten()
+    said, readiness = launched.ready(told, settled=True), Readiness()
+    assert said is not None and told.shadow is not None
+    readiness.told(said)
+    return readiness.forgone(told.shadow.experiments[0])
+
+
 def test_a_second_control_that_is_given_up_is_never_ready_and_no_candidate_stands_in_for_it() -> None:
     launched, now = Launched(), config("a", twin=True)
     launched.told(told(now, {}, **{"control-twin": "failed"}), now)
@@ -145,9 +154,9 @@ def test_a_candidate_that_was_given_up_holds_no_other_up_but_a_control_does() ->
     now, launched = config("a", "b"), Launched()
     launched.told(told(now, c0="failed"), now)
     specs = composed(now, launched)
-    assert lacking(launched, specs) == []
+    assert (lacking(launched, specs), forgone(launched, specs)) == ([], ["c0"])
     launched.told(told(now, c0="failed", c1="failed"), now)
-    assert lacking(launched, specs) == ["c0", "c1"]
+    assert (lacking(launched, specs), forgone(launched, specs)) == (["c0", "c1"], [])
     launched.told(told(now, control="failed"), now)
     assert lacking(launched, specs) == ["control"]
 

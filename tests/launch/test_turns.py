@@ -29,6 +29,7 @@ def heard(*ready: ArmSpec, **fares: tuple[str, str | None]) -> bytes:
     return json.dumps(
         {
             "ready": [["t", arm.name, arm.mark] for arm in ready],
+            "forgone": [],
             "fares": [["t", name, marks[name], *fare] for name, fare in fares.items()],
             "losses": 0,
         }

@@ -16,7 +16,7 @@ from tests.mirror.staging import Stage, copy_frame, experiment, play, served_fra
 
 def ready(*arms: ArmSpec, losses: int = 0) -> bytes:
     named = [["fp8-kv", arm.name, arm.mark] for arm in arms]
-    return json.dumps({"ready": named, "fares": [], "losses": losses}).encode()
+    return json.dumps({"ready": named, "forgone": [], "fares": [], "losses": losses}).encode()
 
 
 def dropped(stage: Stage) -> int:

@@ -96,7 +96,7 @@ def test_one_that_was_launched_is_ready_once_that_is_said() -> None:
     one = experiment(ArmSpec("control", "http://127.0.0.1:1"), twin=twin)
     readiness = Readiness()
     assert readiness.lacking(one) == [TWIN]
-    readiness.told(json.dumps({"ready": [["fp8-kv", TWIN, "m"]], "fares": [], "losses": 0}).encode())
+    readiness.told(json.dumps({"ready": [["fp8-kv", TWIN, "m"]], "forgone": [], "fares": [], "losses": 0}).encode())
     assert readiness.lacking(one) == []
 
 
