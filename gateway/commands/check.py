@@ -15,8 +15,8 @@ from gateway.fleets.detect import Engine as Found
 from gateway.fleets.detect import describe, kind_of
 from gateway.fleets.probe import Heard, Place, ask_all
 from gateway.processes.amplified import complaints
-from gateway.processes.compose import engine_tls, listen_tls
 from gateway.processes.embedders import embedders_of
+from gateway.processes.tls import engine_tls, listen_tls
 from gateway.recording.unrecorded import unrecorded
 from wire.tls import BadTls, server_context
 

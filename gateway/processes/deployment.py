@@ -1,6 +1,7 @@
 """What one deployment keeps on disk: the directory its processes meet in, its secret, its lock."""
 
 import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -68,6 +69,14 @@ def secret(state_dir: Path) -> bytes:
     if len(found) < SECRET_BYTES:
         raise UnusableError(f"{path} is cut short; remove it to make a new one (sampling then chooses anew)")
     return found
+
+
+def derived(secret: bytes, purpose: str, size: int) -> bytes:
+    """A key or a salt of so many bytes, the same for one purpose after a restart.
+
+    A purpose is never reworded: with another, other conversations are sampled and prompts hash otherwise.
+    """
+    return hashlib.blake2b(purpose.encode(), digest_size=size, key=secret[:64], person=b"shadowlane").digest()
 
 
 def lock(state_dir: Path) -> int:

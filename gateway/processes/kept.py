@@ -4,7 +4,7 @@ from analysis.spec import TextSpec
 from config.schema import Config
 
 
-def texts_of(config: Config) -> dict[str, TextSpec]:
+def kept_texts(config: Config) -> dict[str, TextSpec]:
     """How what arms said is kept, by experiment: only where that is asked for."""
     return {
         one.name: TextSpec(one.text_bytes, one.text_keep_s, one.redact, one.redact_command)

@@ -24,8 +24,9 @@ from gateway.metrics import forget_live_gauges
 from gateway.processes import deployment
 from gateway.processes.amplified import fair
 from gateway.processes.children import Child, Stage
-from gateway.processes.compose import Told, compose, engine_tls, places, share_sampled
+from gateway.processes.compose import Told, compose, places
 from gateway.processes.conductor import Conductor, Means, Plan
+from gateway.processes.experiments import share_sampled
 from gateway.processes.handover import to_json
 from gateway.processes.log import logger
 from gateway.processes.reload import Reader
@@ -33,6 +34,7 @@ from gateway.processes.rollout import name_of
 from gateway.processes.supervisor import Supervisor
 from gateway.processes.switching import FILE, KINDS, Switching
 from gateway.processes.tables import Tables
+from gateway.processes.tls import engine_tls
 from gateway.recording import spec as recording
 from gateway.recording.unrecorded import unrecorded
 from wire.tls import BadTls

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from config.schema import Config
 from gateway.processes.children import Child, Stage
-from gateway.processes.compose import brakes_of
 from gateway.processes.conductor import Staff
+from gateway.processes.experiments import brakes_of
 from gateway.processes.rollout import ANALYSIS, LAUNCH
 from mirror.brakes import Trip
 from mirror.switch import Setting, Switch
