@@ -4,34 +4,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.calibration import DIVERGENCE
+from analysis.lacking import CALIBRATING, outputs_lacking
 from analysis.metrics._choose import every_metric
 from analysis.metrics._metric import Unit
-from analysis.score_intervals import MOST, NEVER_BELOW_0, score_interval, why_no_interval
+from analysis.score_intervals import MOST, NEVER_BELOW_0, prior_of, score_interval, why_no_interval
 from analysis.stats.windows import Windows
-from analysis.verdict import Interval, Spread, outputs_label, outputs_unseen, ratio
+from analysis.verdict import Interval, Spread, outputs_label, ratio
 
 
 def outputs_shown(
     windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
 ) -> dict[str, Any]:
-    """Each output metric, JSON-able, and the label that first divergence gives; `unseen`: why none.
+    """Each output metric, JSON-able, and the label that first divergence gives; `lacking`: until when none.
 
     Of `alpha` one half is spent here, the other on the floor: so what is beyond it holds, too.
     """
     shown: dict[str, Any] = {}
     divergence: Interval | None = None
+    prior = 0.0
     for name, metric in every_metric().items():
         series = f"{name} {candidate}"
         found = why = None
         if windows is not None:
             means = windows.means(series)
-            found = score_interval(means, metric.unit, windows.pairs_per_unit(series), alpha / 2)
+            pairs_per_unit = windows.pairs_per_unit(series)
+            found = score_interval(means, metric.unit, pairs_per_unit, alpha / 2)
             why = why_no_interval(len(means))
-        if name == DIVERGENCE:
-            divergence = found
+            if name == DIVERGENCE:
+                divergence, prior = found, prior_of(metric.unit, pairs_per_unit)
         shown[name] = output_shown(metric.unit, found, floor.get(name), why)
     shown["label"] = outputs_label(divergence, floor.get(DIVERGENCE))
-    shown["unseen"] = outputs_unseen(floor.get(DIVERGENCE))
+    shown["lacking"] = CALIBRATING
+    if windows is not None:
+        shown["lacking"] = outputs_lacking(divergence, floor.get(DIVERGENCE), prior, alpha / 2)
     return shown
 
 

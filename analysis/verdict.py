@@ -130,8 +130,8 @@ def outputs_unseen(floor: Spread | None) -> str | None:
         return None
     return (
         f"the control's own answers may part from each other in {min(1.0, floor.upper):.0%} of their length,"
-        " so that a candidate's could not be seen to part more: sample requests at temperature 0, calibrate"
-        " with more pairs, or judge the answers"
+        " so that a candidate's could not be seen to part more: copy requests at temperature 0, or calibrate"
+        " with more pairs"
     )
 
 

@@ -162,7 +162,5 @@ def _outputs(outputs: Json, bars: Bars) -> Gate:
         return Gate(
             "outputs", "passed", "whether they are the control's is not decided; accepted", accepted=True
         )
-    unseen = outputs.get("unseen")
-    if unseen is not None:
-        return Gate("outputs", "open", f"{unseen}: --accept-outputs")
-    return Gate("outputs", "open", "whether it answers as the control does is not decided yet")
+    lacking = outputs.get("lacking") or "nothing was compared yet"
+    return Gate("outputs", "open", f"{lacking}; if you have judged its answers: --accept-outputs")
