@@ -58,10 +58,9 @@ class Launched:
 
         An engine is ready for it when it is told of as what it is.  A candidate that was given up holds no
         other up: it fails its copies, without being asked, as long as there is another one and a control.  Of
-        those that take turns it hears how each fares.  It hears how often the launching process died, for an engine that
-        ends with it has not failed.  While specs are
-        on their way (not `settled`) none becomes ready, for the shadow process may have the old ones; any may
-        cease to be.
+        those that take turns it hears how each fares.  It hears how often the launching process died, for an
+        engine that ends with it has not failed.  While specs are on their way (not `settled`) none becomes
+        ready, for the shadow process may have the old ones; any may cease to be.
         """
         arms = {
             (one.name, arm.name): arm

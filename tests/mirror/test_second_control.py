@@ -96,7 +96,8 @@ def test_one_that_was_launched_is_ready_once_that_is_said() -> None:
     one = experiment(ArmSpec("control", "http://127.0.0.1:1"), twin=twin)
     readiness = Readiness()
     assert readiness.lacking(one) == [TWIN]
-    readiness.told(json.dumps({"ready": [["fp8-kv", TWIN, "m"]], "forgone": [], "fares": [], "losses": 0}).encode())
+    said = {"ready": [["fp8-kv", TWIN, "m"]], "forgone": [], "fares": [], "losses": 0}
+    readiness.told(json.dumps(said).encode())
     assert readiness.lacking(one) == []
 
 
