@@ -100,7 +100,9 @@ def run_shadow(spec_json: bytes, setting: Setting) -> int:
             call=_call(line),
         )
 
-    return _live("shadow", serve, setting, gives_way=True)  # what it then cannot keep up with is dropped
+    return _live(
+        "shadow", serve, setting, gives_way=True, dies=True
+    )  # what it cannot keep up with is dropped
 
 
 def run_analysis(spec_json: bytes, setting: Setting) -> int:
@@ -116,7 +118,7 @@ def run_analysis(spec_json: bytes, setting: Setting) -> int:
         changes = line.changes(handover.analysis_from_json)
         await serve_analysis(spec, stop, changes=changes, supervision=supervision)
 
-    return _live("analysis", serve, setting)
+    return _live("analysis", serve, setting, dies=True)
 
 
 def run_discovery(spec_json: bytes, setting: Setting) -> int:
@@ -143,7 +145,7 @@ def run_events(spec_json: bytes, setting: Setting) -> int:
     async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         await serve_events(spec, stop, log, line)
 
-    return _live("events", serve, setting, gives_way=True)  # engines may say much at once
+    return _live("events", serve, setting, gives_way=True, dies=True)  # engines may say much at once
 
 
 def run_recording(spec_json: bytes, setting: Setting) -> int:
@@ -157,7 +159,7 @@ def run_recording(spec_json: bytes, setting: Setting) -> int:
     async def serve(stop: asyncio.Event, log: Any, line: Line) -> None:
         await serve_recording(spec, stop, log, line.changes(from_json))
 
-    return _live("recording", serve, setting, gives_way=True)  # it may fall behind, and then drops
+    return _live("recording", serve, setting, gives_way=True, dies=True)  # it may fall behind, and then drops
 
 
 def run_launch(spec_json: bytes, setting: Setting) -> int:
@@ -231,8 +233,14 @@ def _told_rarely(line: Line) -> Callable[[str], None]:
     return unreached
 
 
-def _live(process: str, serve: Serve, setting: Setting, *, gives_way: bool = False) -> int:
-    """`gives_way`: requests come first, but not while it starts, which would take long where all is busy."""
+def _live(
+    process: str, serve: Serve, setting: Setting, *, gives_way: bool = False, dies: bool = False
+) -> int:
+    """`gives_way`: requests come first, but not while it starts, which would take long where all is busy.
+
+    `dies`: it ends when memory runs out, and is started again.  What was half done then stands for ever
+    otherwise: a connection that was accepted and nobody reads, a copy that counts as under way.
+    """
     log = configure(process, level=setting.log_level, style=setting.log_format)
     if setting.supervisor is not None and not _die_with(setting.supervisor):
         log.error("the supervisor is gone")
@@ -246,6 +254,8 @@ def _live(process: str, serve: Serve, setting: Setting, *, gives_way: bool = Fal
         control = setting.control
         channel = Channel.pair()[0] if control is None else Channel(socket.socket(fileno=control))
         line = Line(channel)
+        if dies:
+            asyncio.get_running_loop().set_exception_handler(_dies_without_memory(log))
         if gives_way:
             os.nice(_AFTER_OTHERS)
         try:
@@ -260,6 +270,21 @@ def _live(process: str, serve: Serve, setting: Setting, *, gives_way: bool = Fal
         log.exception("failed")
         return 1
     return 0
+
+
+def _dies_without_memory(log: Any) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], None]:
+    """An event loop's exception handler.  Nothing is put in order, for that would take memory."""
+
+    def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if not isinstance(context.get("exception"), MemoryError):
+            loop.default_exception_handler(context)
+            return
+        try:
+            log.error("out of memory: it ends, and is started again")
+        finally:
+            os._exit(1)
+
+    return handle
 
 
 def _die_with(supervisor: int) -> bool:
