@@ -1,4 +1,4 @@
-"""One experiment at work: which copies are taken, and their dispatch to all arms at once."""
+"""One experiment at work: which copies are taken, and for which arms."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,23 +7,21 @@ from random import Random
 from time import monotonic_ns
 from typing import Any
 
-from mirror import ids
 from mirror.admit import Admission, Phase
-from mirror.arms import TOO_LARGE, Arm, Prepared
+from mirror.arms import TOO_LARGE, Arm
 from mirror.copyable import copyable
+from mirror.dispatch import Dispatch
 from mirror.frames import Copy, Load, Served, production_answer
-from mirror.golden import GOLDEN, Golden
-from mirror.heads import copy_head
+from mirror.golden import Golden
 from mirror.lane import PAUSED
 from mirror.matching import Matching, Slice
 from mirror.pace import Pace
-from mirror.pair import DRAIN, DUPLICATE, STOPPED, WARM_UP, Joiner, no_answer
+from mirror.pair import DRAIN, DUPLICATE, STOPPED, Joiner
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
 from mirror.sample import copies_of
-from mirror.sequel import Sequel
 from mirror.sequels import Sequels
-from mirror.slots import BETWEEN_SLOTS, Block
+from mirror.slots import BETWEEN_SLOTS
 from mirror.spec import CONTROL, TWIN, MirrorExperiment, ShadowSpec, SlotSpec
 from mirror.stand import Stand
 from mirror.switchback import Bring, Over, Switchback
@@ -66,7 +64,6 @@ class Comparison:
     ) -> None:
         self.experiment = experiment
         self._phase = Phase()
-        self._warm_ns: int | None = None  # until then pairs are marked; None: no copy was sent yet
         self.matching = Matching(experiment.rate, auto=experiment.auto, most=experiment.most_times)
         self.engines = [
             Arm(arm, experiment, loop=loop, answer_bytes=spec.answer_bytes) for arm in experiment.engines
@@ -79,11 +76,9 @@ class Comparison:
             deadline_ns=int((experiment.longest_s + _GRACE_S) * 1e9),
         )
         self._spec = spec
-        self._rng = rng
         self._admission = Admission(experiment.max_inflight)
         self._golden = Golden(experiment, monotonic_ns)
         self._held_bytes = held_bytes
-        self._tell_ids = tell_ids
         self._lacking = lacking
         self._lost = lost
         self._forgone = forgone
@@ -92,6 +87,16 @@ class Comparison:
         self._sequels = Sequels(self.arms, experiment, lambda work, name: self._tasks.spawn(work, name=name))
         self._slots: Switchback | None = None
         self.paused = False
+        self._dispatch = Dispatch(
+            experiment,
+            self.joiner,
+            self._sequels,
+            rng,
+            phase=lambda: self._phase,
+            failing=self._failing,
+            goes_on=lambda: not (self._stopping or self._rests),
+            tell_ids=tell_ids,
+        )
         if experiment.slots is not None:
             self._take_turns(experiment.slots, bring, over, recorded)
 
@@ -171,7 +176,7 @@ class Comparison:
 
     def _rest(self) -> None:
         """Nothing is copied from now on: what comes after it begins cold, and its load is no arm's doing."""
-        self._warm_ns = None
+        self._dispatch.rest()
         self.matching.pause()
 
     def take(self, copy: Copy) -> None:
@@ -227,81 +232,12 @@ class Comparison:
             self._admission.lost(copy.root, UNSENDABLE)
             return
         for number, prepared in enumerate(duplicates):
-            self._send(copy, number, prepared, size, block, body.form())
+            self._dispatch.send(copy, number, prepared, size, block=block, form=body.form())
         for arm in self.arms if block is None else ():
             arm.spared += 0 if arm in arms else times
         due = (phase.name,) if block is None else (block.phase, block.second.arm)
         if copy.golden is None and (next := self._golden.due(*due)) is not None:
             self.take(next)
-
-    def _send(
-        self,
-        copy: Copy,
-        duplicate: int,
-        prepared: list[Prepared],
-        size: int,
-        block: Block | None,
-        form: dict[str, bytes],
-    ) -> None:
-        """Send one copy to all arms; `duplicate` says which of those of its request it is."""
-        joiner, phase = self.joiner, self.phase
-        id = f"{copy.id}~{duplicate}" if duplicate else copy.id
-        sequel = self._sequels.now
-        self._rng.shuffle(prepared)
-
-        def done(answer: dict[str, Any]) -> None:
-            tell = None if duplicate else self._tell_ids
-            if tell is not None and (told := ids.told_by(copy, answer)) is not None:
-                tell(told)
-            joiner.answered(id, answer, monotonic_ns())
-            if sequel is not None and answer["arm"] == CONTROL and not (self._stopping or self._rests):
-                self._follow(copy, duplicate, answer, sequel)
-
-        at_ns = monotonic_ns()
-        mark = GOLDEN if copy.golden is not None else self._sequels.source
-        if at_ns < self._warm_until(at_ns, block):
-            mark = WARM_UP
-        head = copy_head(copy, at_ns, phase, mark=mark, block=block, duplicate=duplicate, asked=form)
-        keys = [(p.arm.spec.side, p.twin) for p in prepared]
-        later = None if block is None else (block.second.arm, block.second.twin)
-        # Production answers none of these.
-        alone = duplicate > 0 or self.experiment.replay is not None or copy.golden is not None
-        if not joiner.open(id, head, keys, size, at_ns, alone=alone, later=later):
-            return
-        if block is not None:
-            block.hold(at_ns, id, copy, duplicate)
-        # Nothing awaits from the first to the last: the arms get the copy at one moment.
-        failing = self._failing()
-        for order, each in enumerate(prepared):
-            if each.arm.spec.name in failing:
-                joiner.answered(id, no_answer(keys[order], order, at_ns, at_ns, NOT_READY), at_ns)
-            else:
-                each.arm.send(each, order, done)
-
-    def _follow(self, copy: Copy, duplicate: int, answer: dict[str, Any], sequel: Sequel) -> None:
-        """The control has answered: what follows upon it goes to all arms now, at one moment."""
-        following = sequel.after(copy, answer, duplicate)
-        if following is None:
-            return
-        joiner, prepared, at_ns = self.joiner, following.prepared, monotonic_ns()
-        id = f"{copy.id}~{duplicate}~{sequel.phase}"
-        self._rng.shuffle(prepared)
-        mark = WARM_UP if at_ns < self._warm_until(at_ns, None) else None
-        head = sequel.head(copy, at_ns, self.phase.epoch, mark, duplicate) | following.told
-        size = sum(len(each.request) for each in prepared)
-        if not joiner.open(id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns, alone=True):
-            return
-        done = sequel.heard(following, lambda answer: joiner.answered(id, answer, monotonic_ns()))
-        for order, each in enumerate(prepared):
-            each.arm.send(each, order, done)
-
-    def _warm_until(self, at_ns: int, block: Block | None) -> int:
-        warm_up_ns = int(self.experiment.warm_up_s * 1e9)
-        if block is not None:
-            return (block.since_ns or at_ns) + warm_up_ns
-        if self._warm_ns is None:
-            self._warm_ns = at_ns + warm_up_ns
-        return self._warm_ns
 
     def served(self, served: Served) -> None:
         """Production's own answer to a copy has ended."""
