@@ -11,14 +11,11 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from analysis.plain import plain
+from gateway.commands.child import run_child
+from gateway.commands.configured import configured, file_of
 from gateway.commands.flags import CHILDREN, child_parser, parser
-
-if TYPE_CHECKING:
-    from config.schema import Config
-    from gateway.processes.process import Setting
 
 _FAILED = 1
 _WRONG = 2  # what was typed or written is wrong; nothing was started
@@ -44,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _load_structlog()
     given = (child_parser() if is_child else parser()).parse_args(typed)
     try:
-        return _COMMANDS[given.command](given)
+        return run_child(given) if is_child else _COMMANDS[given.command](given)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
@@ -72,7 +69,7 @@ def _serve(given: argparse.Namespace) -> int:
     from config.load import ConfigError
 
     try:
-        config = _config(given)
+        config = configured(given)
     except ConfigError as error:
         return _say(str(error), _WRONG)
     _load_structlog()
@@ -82,7 +79,7 @@ def _serve(given: argparse.Namespace) -> int:
 
     try:
         return serve(
-            config, version=version(), env=os.environ, reread=lambda: _config(given), file=_config_file(given)
+            config, version=version(), env=os.environ, reread=lambda: configured(given), file=file_of(given)
         )
     except (CannotListenError, UnusableError) as error:
         return _say(f"shadowlane serve: {error}", _FAILED)
@@ -92,62 +89,12 @@ def _check(given: argparse.Namespace) -> int:
     from config.load import ConfigError
 
     try:
-        config = _config(given)
+        config = configured(given)
     except ConfigError as error:
         return _say(str(error), _WRONG)
     from gateway.commands.check import check
 
-    return check(config, source=str(_config_file(given) or "settings"))
-
-
-def _config(given: argparse.Namespace) -> "Config":
-    """The config, its policies tried too.  Raises ConfigError."""
-    import routing.policies
-    from config import plugins
-    from config.flags import overrides
-    from config.load import ConfigError, load, located
-    from gateway.golden import compose as golden
-    from gateway.processes import counting
-
-    settings: dict[str, Any] = overrides(
-        engines=given.engine,
-        control=given.control,
-        candidates=given.candidate,
-        listen=given.listen,
-        admin=given.admin,
-        workers=given.workers,
-        sample_rate=given.sample_rate,
-    )
-    if given.state_dir is not None:
-        settings["state_dir"] = given.state_dir
-    if given.command == "record":
-        record = {"to": given.to, "rate": given.share, "text": given.text or None}
-        settings["record"] = {name: value for name, value in record.items() if value is not None}
-    path = _config_file(given)
-    config = load(path, os.environ, settings)
-    for at, fleet in enumerate(config.fleets):
-        where = str(path or "settings")
-        plugins.build(
-            routing.policies,
-            fleet.policy.name,
-            fleet.policy.params,
-            source=where,
-            path=("fleets", at, "policy"),
-        )
-        for number, one in enumerate(fleet.score.policies):
-            place: tuple[str | int, ...] = ("fleets", at, "score", "policies", number)
-            plugins.build(routing.policies, one.name, one.params, source=where, path=place)
-        decode = fleet.split.decode
-        place = ("fleets", at, "split", "decode")
-        plugins.build(routing.policies, decode.name, decode.params, source=where, path=place)
-    if wrong := golden.complaints(config) + counting.complaints(config):
-        raise ConfigError(located(wrong, path, os.environ, settings))
-    return config
-
-
-def _config_file(given: argparse.Namespace) -> Path | None:
-    named = given.config or (None if given.engine else os.environ.get("SHADOWLANE_CONFIG") or None)
-    return None if named is None else Path(named)
+    return check(config, source=str(file_of(given) or "settings"))
 
 
 def _report(given: argparse.Namespace) -> int:
@@ -295,56 +242,6 @@ def _version(_given: argparse.Namespace) -> int:
     return 0
 
 
-def _worker(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_worker
-
-    return run_worker(
-        sys.stdin.buffer.read(), [int(fd) for fd in given.fds.split(",") if fd], _setting(given)
-    )
-
-
-def _shadow(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_shadow
-
-    return run_shadow(sys.stdin.buffer.read(), _setting(given))
-
-
-def _analysis(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_analysis
-
-    return run_analysis(sys.stdin.buffer.read(), _setting(given))
-
-
-def _discovery(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_discovery
-
-    return run_discovery(sys.stdin.buffer.read(), _setting(given))
-
-
-def _events(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_events
-
-    return run_events(sys.stdin.buffer.read(), _setting(given))
-
-
-def _recording(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_recording
-
-    return run_recording(sys.stdin.buffer.read(), _setting(given))
-
-
-def _launch(given: argparse.Namespace) -> int:
-    from gateway.processes.process import run_launch
-
-    return run_launch(sys.stdin.buffer.read(), _setting(given))
-
-
-def _setting(given: argparse.Namespace) -> "Setting":
-    from gateway.processes.process import Setting
-
-    return Setting(given.supervisor, given.log_level, given.log_format, given.control)
-
-
 def _definitions(given: argparse.Namespace) -> int:
     from gateway.commands.definitions import command
 
@@ -381,13 +278,6 @@ _COMMANDS = {
     "definitions": _definitions,
     "key": _key,
     "version": _version,
-    "_worker": _worker,
-    "_shadow": _shadow,
-    "_analysis": _analysis,
-    "_discovery": _discovery,
-    "_events": _events,
-    "_recording": _recording,
-    "_launch": _launch,
 }
 
 if __name__ == "__main__":
