@@ -1,13 +1,10 @@
 """How do the arms compare at equal content?  The phase in which all decode the control's tokens."""
 
 from collections.abc import Mapping, Sequence
-from math import inf
 from typing import Any
 
+from analysis.given_scores import counted, given_scores
 from analysis.measure import LATENCIES, PairRecord
-from analysis.metrics._choose import LOGPROB_METRICS, every_metric
-from analysis.outputs import output_shown
-from analysis.score_intervals import why_no_interval
 from analysis.standing import verdict_shown
 from analysis.stats.contrast import contrast
 from analysis.stats.windows import Windows
@@ -66,8 +63,8 @@ class ForcedPhase:
                 d = contrast(ours.latency_ms(latency), theirs.latency_ms(latency), ours.fault, theirs.fault)
                 if d is not None:
                     values[f"{latency} {name}"] = d
-            scores = record.outputs.get(name, {})
-            values |= {f"{metric} {name}": scores[metric] for metric in LOGPROB_METRICS if metric in scores}
+            scores = counted(record.outputs.get(name, {}))
+            values |= {f"{metric} {name}": score for metric, score in scores.items()}
         if self._windows.add(record.at_ns, values):
             self._look()
 
@@ -86,17 +83,8 @@ class ForcedPhase:
             "windows": self._windows.units,
             "why": self.why,
             "candidates": {name: self._verdicts(name) for name in self._candidates},
-            "outputs": {name: self._outputs(name) for name in self._candidates},
+            "outputs": {name: given_scores(self._windows, name, self._alpha) for name in self._candidates},
         }
-
-    def _outputs(self, name: str) -> Mapping[str, Any]:
-        """How far the distributions are apart over the whole of the control's own tokens."""
-        shown = {}
-        for metric in LOGPROB_METRICS:
-            found = interval(self._windows.means(f"{metric} {name}"), self._alpha)
-            why = why_no_interval(0 if found is None else found.units)
-            shown[metric] = output_shown(every_metric()[metric].unit, found, None, why, most=inf)
-        return shown
 
     def _verdicts(self, name: str) -> Mapping[str, Any]:
         return {

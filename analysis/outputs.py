@@ -10,6 +10,7 @@ from analysis.metrics._metric import Unit
 from analysis.score_intervals import MOST, NEVER_BELOW_0, prior_of, score_interval, why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import Interval, Spread, outputs_label, ratio
+from analysis.wording import no_score
 
 
 def outputs_shown(
@@ -24,12 +25,12 @@ def outputs_shown(
     prior = 0.0
     for name, metric in every_metric().items():
         series = f"{name} {candidate}"
-        found = why = None
+        found = None
+        why = no_score(None)
         if windows is not None:
-            means = windows.means(series)
-            pairs_per_unit = windows.pairs_per_unit(series)
+            means, pairs_per_unit = windows.means(series), windows.pairs_per_unit(series)
             found = score_interval(means, metric.unit, pairs_per_unit, alpha / 2)
-            why = why_no_interval(len(means))
+            why = no_score(len(means)) or why_no_interval(len(means))
             if name == DIVERGENCE:
                 divergence, prior = found, prior_of(metric.unit, pairs_per_unit)
         shown[name] = output_shown(metric.unit, found, floor.get(name), why)
@@ -41,45 +42,46 @@ def outputs_shown(
 
 
 def output_shown(
-    unit: Unit,
-    found: Interval | None,
-    floor: Spread | None,
-    why: str | None = None,
-    most: float | None = None,
+    unit: Unit, found: Interval | None, floor: Spread | None, why: str | None = None
 ) -> dict[str, Any]:
     """One metric's mean with its interval and the floor; `why` there is no interval, where there is none.
-
-    `most`: what one score was cut to, if not to what a unit counts (`MOST`).
 
     `excess` is the mean less the floor's (of ratios: divided by it); its ends are as far apart as both
     intervals let them be, since the floor has a width of its own.
     """
-    high = MOST[unit] if most is None else most
+    high = MOST[unit]
     low = 0.0 if unit in NEVER_BELOW_0 else -high
 
-    def shown(value: float, least: float = low, most: float = high) -> float | None:
-        within = min(most, max(least, value))
-        return ratio(within) if unit == "ratio" else within
+    def shown(value: float) -> float | None:
+        return _within(unit, value, low, high)
 
     excess = None
     known = found if why is None else None
     if known is not None and floor is not None:
-        span = high - low
-        excess = {
-            "value": shown(known.mean - floor.mean, -span, span),
-            "lower": shown(known.lower - min(floor.upper, high), -span, span),
-            "upper": shown(known.upper - max(floor.lower, low), -span, span),
-        }
+        lower, upper = known.lower - min(floor.upper, high), known.upper - max(floor.lower, low)
+        excess = excess_shown(unit, known.mean - floor.mean, lower, upper)
     return {
         "unit": unit,
         "value": None if found is None else shown(found.mean),
         "lower": None if known is None else shown(known.lower),
         "upper": None if known is None else shown(known.upper),
-        "why": None if found is None else why,
+        "why": why,
         "floor": None if floor is None else shown(floor.mean),
         "excess": excess,
         "units": 0 if found is None else found.units,
     }
+
+
+def excess_shown(unit: Unit, value: float, lower: float, upper: float) -> dict[str, float | None]:
+    """What is beyond the floor, with its ends, none further than two means can be apart; of logs ratios."""
+    span = MOST[unit] if unit in NEVER_BELOW_0 else 2.0 * MOST[unit]
+    ends = {"value": value, "lower": lower, "upper": upper}
+    return {end: _within(unit, at, -span, span) for end, at in ends.items()}
+
+
+def _within(unit: Unit, value: float, least: float, most: float) -> float | None:
+    within = min(most, max(least, value))
+    return ratio(within) if unit == "ratio" else within
 
 
 def floor_shown(floor: Mapping[str, Spread]) -> dict[str, float | None]:

@@ -32,6 +32,11 @@ def cut(scores: NDArray[np.float64], unit: Unit) -> NDArray[np.float64]:
     return np.clip(scores, -MOST[unit], MOST[unit])
 
 
+def cut_one(score: float, unit: Unit) -> float:
+    """`cut` of one score."""
+    return min(MOST[unit], max(-MOST[unit], score))
+
+
 def prior_of(unit: Unit, pairs_per_unit: float) -> float:
     """What is added to the sum of squares of window means.
 

@@ -1,18 +1,14 @@
 """How far are distributions apart?  The phase in which all arms score the control's tokens."""
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any
 
+from analysis.given_scores import counted, given_scores
 from analysis.measure import PairRecord
-from analysis.metrics._choose import LOGPROB_METRICS, every_metric
-from analysis.outputs import output_shown
-from analysis.score_intervals import why_no_interval
 from analysis.stats.windows import Windows
-from analysis.verdict import interval, ratio
 
 _ENOUGH_AMISS = 10  # pairs in a row in which the control's tokens were not scored
-_TOGETHER = 10  # pairs in one unit; of their order, for how fast they come says nothing here
+TOGETHER = 10  # pairs in one unit; of their order, for how fast they come says nothing here
 
 
 class ScoredPhase:
@@ -20,13 +16,14 @@ class ScoredPhase:
 
     In each pair the control's own tokens are scored by the control, by the control again, and by every
     candidate.  These are prefills, in which nothing is decoded: no timing is judged.  The floor is the
-    control against itself, in the same pairs; the excess is a candidate's value less it, pair by pair.
+    control against itself, in the same pairs; the excess is a candidate's value less it, pair by pair, both
+    as far as they count.
     """
 
     def __init__(self, wanted: int, candidates: Sequence[str], *, alpha: float) -> None:
         self._wanted = wanted
         self._candidates = candidates
-        self._windows = Windows(_TOGETHER, _TOGETHER)  # a pair's number stands for its instant
+        self._windows = Windows(TOGETHER, TOGETHER)  # a pair's number stands for its instant
         self._alpha = alpha
         self._amiss = 0
         self.pairs = 0
@@ -43,8 +40,9 @@ class ScoredPhase:
 
     def add(self, record: PairRecord) -> None:
         """Takes one pair; it counts where the control scored it twice, and a candidate did."""
-        floor = record.outputs.get("control")
-        scored = {name: found for name in self._candidates if (found := record.outputs.get(name))}
+        floor = counted(record.outputs.get("control", {}))
+        told = {name: counted(record.outputs.get(name, {})) for name in self._candidates}
+        scored = {name: found for name, found in told.items() if found}
         if not floor or not scored:
             self._amiss += 1
             if self._amiss >= _ENOUGH_AMISS:
@@ -68,26 +66,8 @@ class ScoredPhase:
             "wanted_pairs": self._wanted,
             "windows": self._windows.units,
             "why": self.why,
-            "outputs": {name: self._outputs(name) for name in self._candidates},
+            "outputs": {name: given_scores(self._windows, name, self._alpha) for name in self._candidates},
         }
-
-    def _outputs(self, name: str) -> dict[str, Any]:
-        shown: dict[str, Any] = {}
-        for metric in LOGPROB_METRICS:
-            unit = every_metric()[metric].unit
-            found, floor, excess = (
-                interval(self._windows.means(series), self._alpha)
-                for series in (f"{metric} {name}", f"{metric} control", f"{metric} excess of {name}")
-            )
-            why = why_no_interval(0 if found is None else found.units)
-            shown[metric] = output_shown(unit, found, None, why, most=inf)
-            if floor is not None:
-                shown[metric]["floor"] = output_shown(unit, floor, None, most=inf)["value"]
-            if excess is not None and why is None:
-                logs = unit == "ratio"
-                ends = {"value": excess.mean, "lower": excess.lower, "upper": excess.upper}
-                shown[metric]["excess"] = {end: ratio(x) if logs else x for end, x in ends.items()}
-        return shown
 
 
 def _amiss(record: PairRecord) -> str:

@@ -9,6 +9,8 @@ import numpy as np
 
 from analysis.metrics._metric import Unit
 from analysis.verdict import DIVERGENCE_MARGIN
+from bench.verdicts.given import PAIRS as SCORED_PAIRS
+from bench.verdicts.given import RARE, misses
 from bench.verdicts.ours import ALPHA, calibration, failure_look, fair_is_withheld, looks, mcnemar_look
 from bench.verdicts.racing import ALIKE, APART, CLOSE, RULES, raced
 from bench.verdicts.scenes import SCENES, SPREAD, Floats, Run, Scene, draw, failures
@@ -49,6 +51,7 @@ def main() -> None:
     _power(max(1, asked.runs // 4), asked.seed)
     _failures(max(1, asked.runs * 3 // 2), asked.seed)
     _scores(range(asked.seed, asked.seed + asked.runs))
+    _given(range(asked.seed, asked.seed + max(1, asked.runs // 2)))
     _races(range(asked.seed, asked.seed + max(1, asked.runs // 4)))
 
 
@@ -211,6 +214,21 @@ def _scores(seeds: range) -> None:
             for depends in DEPENDENCES
         ]
         _row(name, *cells, str(pairs_until(unit, bound, LONG)))
+
+
+def _given(seeds: range) -> None:
+    """How often the scored phase's intervals miss where large scores are rare."""
+    print(
+        "\nScored tokens, a few pairs of 5 nats: the share of runs in which the mean is missed by an interval"
+    )
+    print("of the windows' spread alone, and by ours of the mean that counts a pair as a nat at most")
+    _row("pairs of 5 nats", *(f"{pairs} pairs" for pairs in SCORED_PAIRS))
+    for rare in RARE:
+        cells = []
+        for pairs in SCORED_PAIRS:
+            said = [misses(rare, pairs, seed) for seed in seeds]
+            cells.append(" ".join(_share(list(each)) for each in zip(*said, strict=True)))
+        _row(rare.name, *cells)
 
 
 def _races(seeds: range) -> None:

@@ -75,15 +75,15 @@ def test_the_excess_is_what_is_beyond_the_control_against_itself_pair_by_pair() 
     for number in range(300):
         # What sets a pair apart from others moves the floor and the candidate alike.
         again = 0.5 - 0.01 * (number % 5)
-        made.add(pair(number, again=again, theirs=0.4))
+        made.add(pair(number, again=again, theirs=0.15))
     assert str(made.phase) == "live"
     shown = made.ranking()["scored"]
     assert shown["pairs"] == 300 and shown["windows"] == 30 and shown["why"] is None
     found = shown["outputs"]["c1"]["kl_k3"]
     floor = sum(k3((0.5 - 0.01 * n) / 0.5) for n in range(5)) / 5
-    assert found["value"] == pytest.approx(k3(0.8)) and found["floor"] == pytest.approx(floor)
+    assert found["value"] == pytest.approx(k3(0.3)) and found["floor"] == pytest.approx(floor)
     excess = found["excess"]
-    assert excess["value"] == pytest.approx(k3(0.8) - floor)
+    assert excess["value"] == pytest.approx(k3(0.3) - floor)
     assert 0.0 < excess["lower"] < excess["value"] < excess["upper"]
     gap = shown["outputs"]["c1"]["logprob_gap"]
     assert gap["excess"]["value"] == pytest.approx(gap["value"] / gap["floor"])
@@ -96,6 +96,27 @@ def test_below_fifteen_windows_it_says_no_interval_but_why() -> None:
     found = made.ranking()["scored"]["outputs"]["c1"]["kl_k3"]
     assert found["value"] == pytest.approx(k3(0.8)) and found["why"] == "14 windows, 15 needed"
     assert found["lower"] is None and found["upper"] is None and found["excess"] is None
+
+
+def test_what_is_so_rare_that_nobody_saw_it_has_its_room_in_the_interval() -> None:
+    """One pair in 200 of 5 nats and more, in runs of ten, and none of them among 300."""
+    made = trial()
+    for number in range(300):
+        made.add(pair(number))
+    outputs = made.ranking()["scored"]["outputs"]["c1"]
+    assert all(outputs[name]["excess"]["upper"] > 0.05 for name in ("kl_k3", "kl_top", "flips"))
+    assert outputs["logprob_gap"]["excess"]["upper"] > 1.5
+
+
+def test_a_pair_counts_as_a_nat_at_most_in_the_value_the_floor_and_the_excess() -> None:
+    made = trial()
+    for number in range(300):
+        made.add(pair(number, again=1e-6, theirs=1e-6 if number % 2 else 0.5))
+    found = made.ranking()["scored"]["outputs"]["c1"]["kl_k3"]
+    assert k3(1e-6 / 0.5) > 10.0
+    assert (found["value"], found["floor"]) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert found["excess"]["value"] == pytest.approx(-0.5)
+    assert found["excess"]["lower"] >= -1.0 and found["upper"] <= 1.0
 
 
 def test_a_candidate_like_the_control_has_no_excess() -> None:
