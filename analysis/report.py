@@ -13,15 +13,14 @@ from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
-from analysis.report_lines import change, condition_lines, withheld_lines
+from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.report_running import running_lines
 from analysis.report_scored import scored_lines
 from analysis.resources import OtherArmsError
 from analysis.spec import ExperimentSpec
 from analysis.store import LogReader
-
-METRICS = (("ttft", "TTFT"), ("visible", "VISIBLE"), ("itl", "ITL"), ("tpot", "TPOT"), ("e2e", "E2E"))
+from analysis.wording import LATENCIES, unsaid_lines
 
 
 def report(
@@ -110,7 +109,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     for candidate in sorted(ranking["candidates"], key=lambda c: (c["rank"] is None, c["rank"] or 0)):
         lines.extend(_candidate_lines(candidate, width))
     lines.append("")
-    lines.extend(withheld_lines(ranking))
+    lines.extend(unsaid_lines(ranking))
     lines.extend(claim_lines(ranking))
     for check in ranking["checks"]:
         state = {True: "ok  ", False: "FAIL"}.get(check["ok"], "open")
@@ -128,11 +127,10 @@ def render_text(ranking: Mapping[str, Any]) -> str:
 
 def _candidate_lines(candidate: Mapping[str, Any], width: int) -> list[str]:
     lines = []
-    for place, (key, name) in enumerate(told([candidate], METRICS)):
+    for place, (key, name) in enumerate(told([candidate], LATENCIES)):
         said = candidate["verdicts"].get(key)
         if said is None:
             continue
-        label = "WITHHELD" if said["withheld"] else said["label"]
         known = said["lower"] is not None and said["upper"] is not None
         interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "–"
         who = (
@@ -141,6 +139,6 @@ def _candidate_lines(candidate: Mapping[str, Any], width: int) -> list[str]:
             else " " * (width + 4)
         )
         outputs = candidate["outputs"].get("label", "") if place == 0 else ""
-        figures = f"{label:<10}  {change(said['ratio']):>8}  {interval:<21}"
+        figures = f"{said['word']:<10}  {change(said['ratio']):>8}  {interval:<21}"
         lines.append(f"{who}  {name:<6}  {figures}  {outputs}".rstrip())
     return lines

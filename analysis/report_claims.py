@@ -99,7 +99,7 @@ def _rates(ranking: Json) -> Iterator[tuple[str, str, str, str, str, str]]:
                 continue
             latency = dict(_LATENCIES).get(rate.removeprefix("slow_"))
             slow = f"{latency} beyond {said['beyond_ms']:.0f} ms" if said["beyond_ms"] is not None else rate
-            excess = "no interval yet"
+            excess = "no interval before 2 windows"
             if said["lower"] is not None:
                 ends = (said["excess"], said["lower"], said["upper"])
                 excess = "{:+.1f} ({:+.1f} … {:+.1f})".format(*(100 * end for end in ends))

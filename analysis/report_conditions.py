@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from analysis.report_lines import LATENCIES, change, marked_lines, throttling
+from analysis.report_notes import Notes
 from analysis.report_scored import scored_section
 from analysis.report_table import number, table
 
@@ -77,24 +78,25 @@ def _forced(ranking: Json) -> str:
         return ""
     if forced.get("why"):
         return f"<h2>At equal content</h2><p>Tokens were not forced: {escape(str(forced['why']))}.</p>"
+    notes = Notes("forced")
     rows = [
-        [escape(name), *(_cell(verdicts.get(key)) for key, _ in LATENCIES)]
+        [escape(name), *(_cell(verdicts.get(key), notes) for key, _ in LATENCIES)]
         for name, verdicts in forced["candidates"].items()
     ]
     shown = table(["Candidate", *(word for _, word in LATENCIES)], rows, "At equal content")
     return (
-        f"<h2>At equal content</h2>{shown}<p class=note>{forced['pairs']} of {forced['wanted_pairs']} pairs,"
+        f"<h2>At equal content</h2>{shown}{notes.html()}<p class=note>{forced['pairs']} of {forced['wanted_pairs']} pairs,"
         f" in {forced['windows']} windows, in which every arm decoded the control's own tokens: no"
         " difference of length or text is in these.</p>"
     )
 
 
-def _cell(said: Json | None) -> str:
+def _cell(said: Json | None, notes: Notes) -> str:
     if said is None:
         return "–"
     known = said["lower"] is not None and said["upper"] is not None
-    interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "no interval yet"
-    label = escape(str(said["label"]))
-    return (
-        f"<span class='badge {label}'>{label}</span> <b>{change(said['ratio'])}</b><small>{interval}</small>"
-    )
+    interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "no interval"
+    interval += notes.mark(said["why"])
+    label = escape(str(said["word"]))
+    label = f"<span class='badge {label}'>{label}</span>{notes.mark(said['withheld'])}"
+    return f"{label} <b>{change(said['ratio'])}</b><small>{interval}</small>"

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from analysis.hidden import hides
 from analysis.modes import AGAINST, LIVE
 
 Json = Mapping[str, Any]
@@ -21,20 +20,6 @@ def condition_lines(ranking: Json) -> list[str]:
         *similarity_lines(ranking),
         *marked_lines(ranking),
     ]
-
-
-def withheld_lines(ranking: Json) -> list[str]:
-    """Each reason for which verdicts are withheld, once, with those that it concerns."""
-    found: dict[str, list[str]] = {}
-    for candidate in ranking.get("candidates", ()):
-        for latency, verdict in (candidate.get("verdicts") or {}).items():
-            if latency == "visible" and not hides(candidate):
-                continue
-            if verdict and verdict.get("withheld"):
-                found.setdefault(str(verdict["withheld"]), []).append(
-                    f"{candidate['name']} {latency.upper()}"
-                )
-    return [f"withheld: {', '.join(who)}: {why}" for why, who in found.items()]
 
 
 def calibration_lines(ranking: Json) -> list[str]:
@@ -146,10 +131,10 @@ def similarity_lines(ranking: Json) -> list[str]:
 
 def _verdict(said: Json) -> str:
     if said["ratio"] is None:
-        return str(said["label"])
+        return f"{said['word']} ({said['withheld'] or said['why']})"
     known = said["lower"] is not None and said["upper"] is not None
     interval = f" ({change(said['lower'])} … {change(said['upper'])})" if known else ""
-    return f"{said['label']} {change(said['ratio'])}{interval}"
+    return f"{said['word']} {change(said['ratio'])}{interval}"
 
 
 def marked_lines(ranking: Json) -> list[str]:

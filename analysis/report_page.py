@@ -11,6 +11,7 @@ from analysis.modes import AGAINST, LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
 from analysis.report_figures import bar, change, chart, has_series, reach
+from analysis.report_notes import Notes
 from analysis.report_running import running
 from analysis.report_table import number, table
 
@@ -96,72 +97,62 @@ def _ranked(ranking: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _verdicts(ranking: Mapping[str, Any]) -> str:
-    limit, shown = reach(ranking), _told(ranking)
+    limit, shown, notes = reach(ranking), _told(ranking), Notes("verdict")
     rows = [
         [
             f"{candidate['rank'] or '–'}. {escape(candidate['name'])}"
             f"<small>{candidate['n']} answers, {candidate['errors']} errors</small>",
-            *(
-                _verdict(candidate["verdicts"].get(key), ranking["margin"], limit)
-                for key, _ in _told(ranking)
-            ),
-            _badge(candidate["outputs"].get("label", "UNDECIDED")),
+            *(_verdict(candidate["verdicts"].get(key), ranking["margin"], limit, notes) for key, _ in shown),
+            _badge(candidate["outputs"]["label"]) + notes.mark(candidate["outputs"]["lacking"]),
         ]
         for candidate in _ranked(ranking)
     ]
     heads = ["Candidate", *(f"{name} vs control" for _, name in shown), "Outputs"]
     scale = f"{change(math.exp(-limit))} to {change(math.exp(limit))}"
     return (
-        f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}<p class=note>Change in the geometric mean"
+        f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}{notes.html()}<p class=note>Change in the geometric mean"
         f" against control; less is better. Bars run from {scale};"
         f" the band is the ±{ranking['margin'] * 100:g} % margin.</p>"
     )
 
 
-def _verdict(said: Mapping[str, Any] | None, margin: float, limit: float) -> str:
+def _verdict(said: Mapping[str, Any] | None, margin: float, limit: float, notes: Notes) -> str:
     if said is None:
         return "–"
-    label = "WITHHELD" if said["withheld"] else str(said["label"])
+    label = str(said["word"])
     known = said["lower"] is not None and said["upper"] is not None
-    interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "no interval yet"
-    why = f"<small class=why>{escape(said['withheld'])}</small>" if said["withheld"] else ""
-    figure = bar(said, label, margin, limit)
-    return f"{_badge(label)} <b>{change(said['ratio'])}</b>{figure}<small>{interval}</small>{why}"
+    interval = f"{change(said['lower'])} … {change(said['upper'])}" if known else "no interval"
+    figure, marks = bar(said, label, margin, limit), notes.mark(said["withheld"])
+    interval += notes.mark(said["why"])
+    return f"{_badge(label)}{marks} <b>{change(said['ratio'])}</b>{figure}<small>{interval}</small>"
 
 
 def _outputs(ranking: Mapping[str, Any]) -> str:
-    shown = _outputs_told([candidate["outputs"] for candidate in ranking["candidates"]])
+    shown, notes = (
+        _outputs_told([candidate["outputs"] for candidate in ranking["candidates"]]),
+        Notes("output"),
+    )
 
     def cell(said: Mapping[str, Any] | None) -> str:
         if said is None:
             return "–"
         known = said["lower"] is not None and said["upper"] is not None
         interval = f"{number(said['lower'])} … {number(said['upper'])}" if known else "no interval"
+        interval += notes.mark(said["why"])
         return f"{number(said['value'])}<small>{interval}</small><small>floor {number(said['floor'])}</small>"
 
     rows = [
         [
             escape(c["name"]),
-            _badge(c["outputs"].get("label", "UNDECIDED")),
+            _badge(c["outputs"]["label"]) + notes.mark(c["outputs"]["lacking"]),
             *(cell(c["outputs"].get(k)) for k in shown),
         ]
         for c in _ranked(ranking)
     ]
     heads = ["Candidate", "Outputs", *(key.replace("_", " ") for key in shown)]
     note = "The floor is how well control agrees with itself when asked twice: no candidate can do better."
-    notes = [note, *_no_interval(ranking, shown)]
-    told = "".join(f"<p class=note>{one}</p>" for one in notes)
-    return f"<h2>Output agreement</h2>{table(heads, rows, 'Output agreement', 2)}{told}"
-
-
-def _no_interval(ranking: Mapping[str, Any], shown: Sequence[str]) -> list[str]:
-    """Why measures have no interval: each reason once, with whom and what it is of."""
-    whom: dict[str, list[str]] = {}
-    for candidate in _ranked(ranking):
-        for name in shown:
-            if why := (candidate["outputs"].get(name) or {}).get("why"):
-                whom.setdefault(why, []).append(f"{candidate['name']} {name.replace('_', ' ')}")
-    return [f"No interval: {escape(', '.join(names))}: {escape(why)}." for why, names in whom.items()]
+    shown_table = table(heads, rows, "Output agreement", 2)
+    return f"<h2>Output agreement</h2>{shown_table}{notes.html()}<p class=note>{note}</p>"
 
 
 def _outputs_told(outputs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from analysis.outputs import output_shown
 from analysis.score_intervals import score_interval, why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import Spread
+from analysis.wording import no_score
 
 NAME = "embedding_similarity"
 _CONTROL = "control"
@@ -62,11 +63,11 @@ class Similarity:
         """The candidate's, by the metric's name, as all metrics of outputs; nothing where none is asked."""
         if not self._model:
             return {}
-        found = why = None
+        found, why = None, no_score(None)
         if self._windows is not None:
             means = self._windows.means(candidate)
             found = score_interval(means, "share", self._windows.pairs_per_unit(candidate), self._alpha)
-            why = why_no_interval(len(means))
+            why = no_score(len(means)) or why_no_interval(len(means))
         return {NAME: output_shown("share", found, self._spread(), why)}
 
     def show(self) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from analysis.rates import MORE_ERRORS
 from analysis.stats.contrast import PENALTY
 from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, bernstein_interval
 from analysis.verdict import Interval, Label, interval, judge, progress, ratio
+from analysis.wording import no_interval, word
 
 DIVERGES = "outputs diverge"
 AMISS = "answers are amiss more often"
@@ -40,7 +41,8 @@ def verdict_shown(
     A label stays as it was first decided while the interval goes on. If the interval comes to say otherwise,
     the effect is not steady and the verdict is withheld, as it is when a check failed. `promotable`: FASTER
     holds without any assumption on the distribution, too. `evidence` against no difference: log10 of an
-    e-value, by which any number of candidates may be compared (`analysis.several`).
+    e-value, by which any number of candidates may be compared (`analysis.several`).  `word`: what is said,
+    the label or that it is withheld; `why`: why there is no interval, where nothing is withheld.
     """
     found = interval(means, alpha) if means is not None else None
     now = judge(found, margin)
@@ -56,6 +58,8 @@ def verdict_shown(
     )
     return {
         "label": label,
+        "word": word(label, withheld),
+        "why": None if withheld else no_interval(None if means is None else len(means), mode),
         "ratio": None if found is None else ratio(found.mean),
         "lower": None if found is None else ratio(found.lower),
         "upper": None if found is None else ratio(found.upper),

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from analysis.metrics._metric import Unit
-from analysis.outputs import output_shown, outputs_shown
+from analysis.outputs import outputs_shown
 from analysis.score_intervals import MOST, cut, score_interval, why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import Spread
@@ -72,8 +72,14 @@ def test_no_end_of_an_interval_lies_beyond_what_a_mean_can_be() -> None:
     assert (nats["lower"], nats["upper"]) == (0.0, 1.0)
 
 
-def test_where_nothing_was_measured_there_is_no_reason_either() -> None:
-    assert output_shown("nats", None, None, "0 windows, 15 needed")["why"] is None
+def test_where_nothing_was_measured_it_is_said_why_and_in_the_calibration_that_it_is_not_over() -> None:
+    windows = Windows(5, 5)
+    windows.add_many(np.arange(100), {"exact_match quick": np.zeros(100)}, lambda: None)
+    windows.finish()
+    told = outputs_shown(windows, "quick", 0.05, {})
+    assert told["exact_match"]["why"] is None
+    assert "0 windows in which answers have anything of the kind" in told["tools_valid"]["why"]
+    assert outputs_shown(None, "quick", 0.05, {})["kl_k3"]["why"] == "the calibration is not over"
 
 
 def test_scores_beyond_the_most_count_as_the_most_of_a_candidate_and_of_the_floor() -> None:

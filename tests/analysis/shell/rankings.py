@@ -72,6 +72,8 @@ def _verdict(ratio: float, half: float, windows: int) -> dict[str, Any]:
         label = "EQUIVALENT"
     return {
         "label": label,
+        "word": label,
+        "why": None,
         "ratio": ratio,
         "lower": lower,
         "upper": upper,
@@ -88,7 +90,10 @@ def _score(value: float, floor: float) -> dict[str, float]:
 
 
 def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = None) -> dict[str, Any]:
-    """Three candidates: one faster, one like control, one slower and not sure about TTFT."""
+    """Three candidates: one faster, one like control, one slower and not sure about TTFT.
+
+    `withheld`: of the slower one two verdicts are, for this reason, and of its E2E there is no interval.
+    """
     rng = random.Random(7)
     candidates = []
     for rank, (name, ratio) in enumerate(ARMS.items(), 1):
@@ -99,7 +104,10 @@ def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = N
             "e2e": _verdict(1 + (ratio - 1) * 0.9, 0.02, windows),
         }
         if withheld and name == "spec-ngram":
-            verdicts["e2e"]["withheld"] = withheld
+            verdicts["tpot"] |= {"withheld": withheld, "word": "WITHHELD"}
+            verdicts["itl"] |= {"withheld": withheld, "word": "WITHHELD"}
+            none = dict.fromkeys(("ratio", "lower", "upper"))
+            verdicts["e2e"] |= {"why": "1 windows in which both arms have one, 2 needed", **none}
         series = {
             metric: [
                 [2.0 * k, verdicts[metric]["ratio"] * math.exp(rng.gauss(0, spread))]
@@ -112,7 +120,12 @@ def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = N
             "edit_similarity": _score(0.902 if name == "fp8-kv" else 0.957, 0.961),
             "length_ratio": _score(1.01, 1.0),
             "finish_reason": _score(0.994, 0.996),
+            "tool_calls": {
+                **dict.fromkeys(("value", "lower", "upper", "floor")),
+                "why": "nothing of the kind",
+            },
             "label": {"fp8-kv": "DIVERGES", "fp8-again": "SAME"}.get(name, "UNDECIDED"),
+            "lacking": "about 553 are needed" if name == "spec-ngram" else None,
         }
         arm = _arm(name, ratio, 4211, 3 if name == "spec-ngram" else 0)
         candidates.append({**arm, "rank": rank, "verdicts": verdicts, "outputs": outputs, "series": series})

@@ -24,7 +24,7 @@ function rate(c, key, said) {
   const [badge, label] = LABELS[said.label] ?? LABELS.UNDECIDED;
   return h("tr", {}, h("th", { scope: "row" }, c.name), h("td", {}, WORDS[key] ?? (known(said.beyond_ms) ? `${latency} beyond ${said.beyond_ms.toFixed(0)} ms` : key)),
     h("td", { class: "r" }, percent(said.control)), h("td", { class: "r" }, percent(said.candidate)),
-    h("td", { class: "r" }, known(said.lower) ? [points(said.excess), h("div", { class: "ci" }, `${points(said.lower)} … ${points(said.upper)}`)] : "no interval yet"),
+    h("td", { class: "r" }, known(said.lower) ? [points(said.excess), h("div", { class: "ci" }, `${points(said.lower)} … ${points(said.upper)}`)] : "no interval before 2 windows"),
     h("td", { class: "r" }, h("span", { class: `badge ${badge}` }, label)));
 }
 

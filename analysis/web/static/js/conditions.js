@@ -2,6 +2,7 @@
 
 import { h } from "./dom.js";
 import { change, count } from "./format.js";
+import { Notes } from "./notes.js";
 import { verdictBadge } from "./ranking.js";
 
 const LATENCIES = [["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
@@ -54,9 +55,10 @@ export function forcedPanel(ranking) {
   const forced = ranking.forced;
   if (!forced) return null;
   if (forced.why) return h("div", { class: "panel" }, h("h3", {}, "At equal content"), h("p", { class: "note" }, `Tokens were not forced: ${forced.why}.`));
-  const cell = (said) => h("td", {}, verdictBadge(said?.label), ` ${change(said?.ratio)}`, h("div", { class: "ci" }, known(said?.lower) && known(said?.upper) ? `${change(said.lower)} … ${change(said.upper)}` : "no interval yet"));
+  const notes = new Notes();
+  const cell = (said) => h("td", {}, verdictBadge(said?.word), notes.mark(said?.withheld), ` ${change(said?.ratio)}`, h("div", { class: "ci" }, known(said?.lower) && known(said?.upper) ? `${change(said.lower)} … ${change(said.upper)}` : ["no interval", notes.mark(said?.why)]));
   return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
     h("caption", {}, "At equal content", h("span", {}, `${count(forced.pairs)} of ${count(forced.wanted_pairs)} pairs in which every arm decodes the control's tokens`)),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Candidate"), LATENCIES.map(([, name]) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, Object.entries(forced.candidates ?? {}).map(([name, verdicts]) => h("tr", {}, h("th", { scope: "row" }, name), LATENCIES.map(([key]) => cell(verdicts[key])))))));
+    h("tbody", {}, Object.entries(forced.candidates ?? {}).map(([name, verdicts]) => h("tr", {}, h("th", { scope: "row" }, name), LATENCIES.map(([key]) => cell(verdicts[key])))))), notes.list());
 }

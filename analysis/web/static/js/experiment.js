@@ -8,6 +8,7 @@ import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { told } from "./hidden.js";
 import { launchedPanel } from "./launched.js";
+import { Notes } from "./notes.js";
 import { METRICS, outputBadge, rankingTable } from "./ranking.js";
 import { scoredPanel } from "./scored.js";
 import { turnsOf, turnsPanel } from "./turns.js";
@@ -59,13 +60,14 @@ function outputs(ranking) {
   const more = told.filter(([key, output]) => !OUTPUTS.includes(key) && typeof output?.value === "number").map(([key]) => key);
   const shown = [...OUTPUTS.filter((key) => told.some(([name]) => name === key)), ...[...new Set(more)].sort()];  // always, and where there was something to measure
   const floor = ranking.control?.floor ?? {};
-  const cell = (output) => h("td", { class: "r", title: output?.why ?? "" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : "\u00a0"));
+  const notes = new Notes();
+  const cell = (output) => h("td", { class: "r" }, share(output?.value), h("div", { class: "ci" }, typeof output?.lower === "number" ? `${share(output.lower)} … ${share(output.upper)}` : ["no interval", notes.mark(output?.why)]));
   return h("div", { class: "panel scroll" }, h("table", { class: "tight" },
     h("caption", {}, "Output agreement with control", h("span", {}, "the floor is how well control agrees with itself; a candidate cannot be asked for more")),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Arm"), h("th", { scope: "col" }, "Outputs"), shown.map((key) => h("th", { scope: "col", class: "r" }, words(key))))),
     h("tbody", {},
-      ranking.candidates.map((c) => h("tr", {}, h("th", { scope: "row" }, c.name), h("td", {}, outputBadge(c.outputs?.label)), shown.map((key) => cell(c.outputs?.[key])))),
-      h("tr", { class: "reference" }, h("th", { scope: "row" }, "control, twice"), h("td", { class: "dim" }, "floor"), shown.map((key) => h("td", { class: "r" }, share(ranking.candidates.map((c) => c.outputs?.[key]?.floor).find((v) => typeof v === "number") ?? floor[key])))))));
+      ranking.candidates.map((c) => h("tr", {}, h("th", { scope: "row" }, c.name), h("td", {}, outputBadge(c.outputs, notes)), shown.map((key) => cell(c.outputs?.[key])))),
+      h("tr", { class: "reference" }, h("th", { scope: "row" }, "control, twice"), h("td", { class: "dim" }, "floor"), shown.map((key) => h("td", { class: "r" }, share(ranking.candidates.map((c) => c.outputs?.[key]?.floor).find((v) => typeof v === "number") ?? floor[key])))))), notes.list());
 }
 
 function checks(ranking) {

@@ -22,8 +22,7 @@ function draw() {
   if (status) {
     place("version").textContent = /^\d/.test(status.version ?? "") ? `v${status.version}` : status.version ?? "";
     const reasons = status.ready?.reasons ?? [];
-    state(place("ready"), status.ready?.ready ? "good" : "bad", status.ready?.ready ? "ready for traffic" : `not ready: ${reasons[0] ?? "no reason given"}`);
-    place("ready").title = reasons.join("\n");
+    state(place("ready"), status.ready?.ready ? "good" : "bad", status.ready?.ready ? "ready for traffic" : `not ready: ${reasons.join("; ") || "no reason given"}`);
     drawFleets(place("fleets"), status);
   }
   const host = place("experiments");

@@ -3,8 +3,10 @@
 import { h, s } from "./dom.js";
 import { change, count } from "./format.js";
 import { told } from "./hidden.js";
+import { Notes } from "./notes.js";
 
 export const METRICS = [["ttft", "TTFT"], ["visible", "Visible text"], ["itl", "ITL"], ["tpot", "TPOT"], ["e2e", "E2E"]];
+const PROMOTABLE = "faster also by an interval that assumes nothing about the distribution";
 const SIGNS = { FASTER: "▲", SLOWER: "▼", EQUIVALENT: "=", UNDECIDED: "?", WITHHELD: "!" };
 
 /** How far from 1.0 (in log ratio) every bar of one table reaches, so that bars compare by eye. */
@@ -29,39 +31,40 @@ function bar(verdict, label, margin, limit) {
     interval ? s("rect", { class: "dot", x: x(verdict.ratio) - 1.5, y: 2, width: 3, height: 10 }) : null);
 }
 
-function cell(verdict, margin, limit) {
+function cell(verdict, margin, limit, notes) {
   if (!verdict) return h("td", { class: "dim" }, "–");
-  const label = verdict.withheld ? "WITHHELD" : verdict.label;
+  const label = verdict.word;
   const has = typeof verdict.lower === "number" && typeof verdict.upper === "number";
   return h("td", { class: "verdict" },
-    h("div", { class: "line" }, h("span", { class: `badge ${label}` }, `${SIGNS[label] ?? ""} ${label}`), h("span", { class: "change" }, change(verdict.ratio))),
+    h("div", { class: "line" }, h("span", { class: `badge ${label}` }, `${SIGNS[label] ?? ""} ${label}`), notes.mark(verdict.withheld), h("span", { class: "change" }, change(verdict.ratio))),
     bar(verdict, label, margin, limit),
-    h("div", { class: "ci" }, has ? `${change(verdict.lower)} … ${change(verdict.upper)}` : "no interval yet"),
-    verdict.promotable ? h("div", { class: "ci", title: "faster also by an interval that assumes nothing about the distribution" }, "✓ promotable") : null,
-    label === "UNDECIDED" && typeof verdict.progress === "number" ? h("progress", { class: "small", max: 1, value: verdict.progress.toFixed(3), "aria-label": "progress to a decision" }) : null,
-    verdict.withheld ? h("div", { class: "why" }, verdict.withheld) : null);
+    h("div", { class: "ci" }, has ? `${change(verdict.lower)} … ${change(verdict.upper)}` : ["no interval", notes.mark(verdict.why)]),
+    verdict.promotable ? h("div", { class: "ci" }, "✓ promotable", notes.mark(PROMOTABLE)) : null,
+    label === "UNDECIDED" && typeof verdict.progress === "number" ? h("progress", { class: "small", max: 1, value: verdict.progress.toFixed(3), "aria-label": "progress to a decision" }) : null);
 }
 
 export function verdictBadge(label) {
   return h("span", { class: `badge ${label ?? "UNDECIDED"}` }, `${SIGNS[label] ?? "?"} ${label ?? "UNDECIDED"}`);
 }
 
-export function outputBadge(label) {
-  const sign = { SAME: "=", DIVERGES: "≠" }[label] ?? "?";
-  return h("span", { class: `badge ${label ?? "UNDECIDED"}` }, `${sign} ${label ?? "UNDECIDED"}`);
+/** The label of a candidate's outputs, with the number of what is lacking until there is one. */
+export function outputBadge(outputs, notes) {
+  const label = outputs?.label ?? "UNDECIDED";
+  return [h("span", { class: `badge ${label}` }, `${{ SAME: "=", DIVERGES: "≠" }[label] ?? "?"} ${label}`), notes.mark(outputs?.lacking)];
 }
 
 export function rankingTable(ranking) {
   const margin = ranking.margin ?? 0;
   const limit = reach(ranking);
   const shown = told(ranking.candidates, METRICS);
+  const notes = new Notes();
   const order = [...ranking.candidates].sort((a, b) => (a.rank ?? 1e9) - (b.rank ?? 1e9));
   return h("div", { class: "panel" }, h("div", { class: "scroll" }, h("table", { "aria-label": `Ranking of ${ranking.experiment}` },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "r" }, "#"), h("th", { scope: "col" }, "Candidate"), shown.map(([, name]) => h("th", { scope: "col" }, name, h("span", { class: "wide" }, " vs control"))), h("th", { scope: "col" }, "Outputs"))),
     h("tbody", {}, order.map((c) => h("tr", { "data-candidate": c.name },
       h("td", { class: "r dim" }, c.rank ?? "–"),
       h("th", { scope: "row" }, c.name, h("div", { class: "ci" }, `${count(c.n)} answers`), c.errors ? h("div", { class: "ci why" }, `${count(c.errors)} errors`) : null),
-      shown.map(([key]) => cell(c.verdicts?.[key], margin, limit)),
-      h("td", {}, outputBadge(c.outputs?.label))))))),
+      shown.map(([key]) => cell(c.verdicts?.[key], margin, limit, notes)),
+      h("td", {}, outputBadge(c.outputs, notes))))))), notes.list(),
     h("p", { class: "note" }, `Change in the geometric mean against control; less is better. Bars run from ${change(Math.exp(-limit))} to ${change(Math.exp(limit))} on one scale; the tinted band is the ±${(margin * 100).toFixed(1)} % margin within which candidates count as equivalent.`));
 }
