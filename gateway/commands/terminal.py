@@ -16,13 +16,13 @@ from rich.text import Text
 
 from analysis import modes
 from analysis.hidden import told
-from analysis.measure import LATENCIES
 from analysis.plain import plain
-from analysis.report_lines import condition_lines, withheld_lines
+from analysis.report_lines import condition_lines
 from analysis.report_scored import scored_lines
+from analysis.standing import main_verdict
+from analysis.wording import LATENCIES, unsaid_lines
 from gateway.commands.progress import progress
 
-METRICS = tuple((latency, latency.upper()) for latency in LATENCIES)
 OUTPUTS = (
     "exact_match",
     "edit_similarity",
@@ -33,7 +33,7 @@ OUTPUTS = (
 )
 STYLES = {
     "FASTER": "bold green", "SLOWER": "bold red", "EQUIVALENT": "cyan", "UNDECIDED": "dim",
-    "SAME": "cyan", "DIVERGES": "bold yellow",
+    "SAME": "cyan", "DIVERGES": "bold yellow", "WITHHELD": "yellow",
 }  # fmt: skip
 WIDE = 110  # columns from which the table also shows tails and spreads
 DASH = "–"
@@ -80,9 +80,9 @@ def plain_line(ranking: Json) -> str:
     """The ranking in one line without colour, for logs and pipes."""
     parts = [heading(ranking).plain]
     for candidate in ranking.get("candidates", ()):
-        tpot: Json = candidate.get("verdicts", {}).get("tpot") or {}
-        outputs = (candidate.get("outputs") or {}).get("label") or DASH
-        said = f"TPOT {tpot.get('label', DASH)} {_fixed(tpot.get('ratio'), 3)}, outputs {outputs}"
+        main = main_verdict(candidate)
+        latency = next(spelt for key, spelt in LATENCIES if candidate["verdicts"].get(key) is main)
+        said = f"{latency} {main['word']} {_fixed(main['ratio'], 3)}, outputs {candidate['outputs']['label']}"
         parts.append(f"{candidate['name']}: {said}")
     return " | ".join(parts)
 
@@ -111,7 +111,7 @@ def _verdicts(ranking: Json, width: int) -> Table:
 def _candidate_rows(candidate: Json, wide: bool) -> list[list[RenderableType]]:
     rows: list[list[RenderableType]] = []
     verdicts: Json = candidate.get("verdicts", {})
-    for metric, name in told([candidate], METRICS):
+    for metric, name in told([candidate], LATENCIES):
         verdict: Json = verdicts.get(metric) or {}
         head = (
             [_count(candidate.get("rank")), _short(str(candidate.get("name", DASH)))]
@@ -122,7 +122,7 @@ def _candidate_rows(candidate: Json, wide: bool) -> list[list[RenderableType]]:
         row: list[RenderableType] = [
             *head,
             name,
-            _word(verdict.get("label")),
+            _word(verdict.get("word")),
             _fixed(verdict.get("ratio"), 3),
             _interval(verdict),
             _bar(verdict.get("progress"), 10 if wide else 6),
@@ -163,7 +163,7 @@ def _arm_lines(ranking: Json) -> list[RenderableType]:
         if not arm:
             continue
         shown = []
-        for metric, word in told(ranking.get("candidates", ()), METRICS):
+        for metric, word in told(ranking.get("candidates", ()), LATENCIES):
             times: Json = arm.get(f"{metric}_ms") or {}
             shown.append(f"{word} {_fixed(times.get('p50'), 1)}/{_fixed(times.get('p95'), 1)}")
         counts = f"n {_count(arm.get('n'))}, {_count(arm.get('errors'))} err"
@@ -193,7 +193,7 @@ def _failed_checks(ranking: Json) -> list[RenderableType]:
         fails = "fails, for which no verdict is withheld" if harmless else "fails"
         said = f"check {check.get('name')} {fails}: {check.get('detail')}"
         lines.append(Text(plain(said), "yellow" if harmless else "bold red"))
-    return lines + [Text(plain(line), "yellow") for line in withheld_lines(ranking)]
+    return lines + [Text(plain(line), "yellow") for line in unsaid_lines(ranking)]
 
 
 def _word(label: object) -> Text:

@@ -20,6 +20,8 @@ def verdict(
     bounds = (None, None) if ratio is None else (ratio - half, ratio + half)
     return {
         "label": label,
+        "word": label if withheld is None else "WITHHELD",
+        "why": "0 windows in which both arms have one, 2 needed" if ratio is None else None,
         "ratio": ratio,
         "lower": bounds[0],
         "upper": bounds[1],
