@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -72,9 +73,7 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     along = [*latencies, *(axis.name for axis in axes if axis.withheld is None)]
     beside = {name: own for name, own in effects(windows, names, along, axes).items() if name not in out}
     edge = front(beside, len(along), trial.spec.alpha, margin)
-    since = {one: min(edge.since.get(one, at), at) for one, at in out_of_race.items()}
-    since = {**edge.since, **since}
-    choice = choose(scores, alpha, margin, since) if kept else None
+    choice = choose(scores, alpha, margin, out_since(edge.since, out_of_race)) if kept else None
     # Those that left the race had a part in the choice until they did; they cannot be what it says.
     running = {name: score for name, score in scores.items() if name not in out_of_race}
     kept = list(running)
@@ -100,6 +99,11 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
         apart = {name: score for name, score in scores.items() if name not in worse}
         found["winner"]["as_good"] = not_told_apart(apart, choice.winner, alpha)
     return {**found, "headline": headline(found)}
+
+
+def out_since(*ways: Mapping[str, int]) -> dict[str, int]:
+    """After how many windows candidates were out, for whichever reason that was first."""
+    return {name: min(way[name] for way in ways if name in way) for name in {*chain(*ways)}}
 
 
 def _out_of_race(ranking: Json, windows: Windows | None) -> dict[str, int]:

@@ -1,11 +1,15 @@
 """What is said of several candidates at once: discoveries by e-BH, and who is beaten by another."""
 
+from math import log
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
 from analysis.measure import LATENCIES
-from analysis.several import discoveries
+from analysis.several import beaten, discoveries
+from analysis.spec import ExperimentSpec
+from analysis.stats.windows import Windows
 from tests.analysis.trials import altered, labels, named, ranked, records
 
 
@@ -59,8 +63,29 @@ def test_a_candidate_whose_verdict_is_withheld_beats_nobody() -> None:
 def test_one_candidate_has_nobody_to_be_beaten_by() -> None:
     taken = records(400)
     alone = [replace(r, answers=tuple(a for a in r.answers if a.arm in ("control", "quick"))) for r in taken]
-    from analysis.spec import ExperimentSpec
-
     ranking = ranked(alone, ExperimentSpec("trial", "fleet", ("quick",)))
     assert ranking["beaten"] == []
     assert ranking["discoveries"]["tpot"] == ["quick"]
+
+
+def beaten_of(empty: int) -> list[dict[str, Any]]:
+    """Who is beaten of three, of which one has no window after its sixth; so many are before without any."""
+    windows, rng = Windows(10, 10), Random(1)
+    for number in range(90 + empty):
+        live = number - empty
+        effects = {"a": 0.0, "b": log(1.1)} | ({"gone": 0.0} if live < 6 else {})
+        for at in range(5):
+            values = {f"tpot {name}": rng.gauss(effect, 0.1) for name, effect in effects.items()}
+            windows.add(10 * number + at, values if live >= 0 else {"other": 1.0})
+    windows.finish()
+    said = {latency: {"units": 90, "withheld": None} for latency in LATENCIES}
+    running = [{"name": name, "verdicts": said} for name in ("a", "b", "gone")]
+    return beaten(windows, running, 0.05, log(1.03))
+
+
+def test_who_left_takes_no_window_from_those_that_stay() -> None:
+    assert [(one["name"], one["by"]) for one in beaten_of(empty=0)] == [("b", "a")]
+
+
+def test_windows_of_which_no_candidate_has_any_are_no_units() -> None:
+    assert [one["units"] for one in beaten_of(empty=10)] == [15]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.decision.decide import Wishes, decide
+from analysis.decision.decide import Wishes, decide, out_since
 from analysis.decision.evidence import Evidence
 from analysis.decision.front import front
 from analysis.decision.markdown import render_markdown
@@ -161,6 +161,11 @@ def test_what_was_once_shown_to_be_beaten_stays_so_and_since_when_hangs_on_nothi
     assert front(turned, 2, ALPHA, MARGIN).since == {"B": since}
     assert not front({name: own[: since - 1] for name, own in made.items()}, 2, ALPHA, MARGIN).since
     assert front({name: own[:since] for name, own in made.items()}, 2, ALPHA, MARGIN).since == {"B": since}
+
+
+def test_who_is_out_for_two_reasons_is_out_from_the_first_on_and_who_for_one_from_that() -> None:
+    assert out_since({"a": 20, "b": 50}, {"a": 40, "b": 30, "c": 7}) == {"a": 20, "b": 30, "c": 7}
+    assert out_since({"a": 20}, {}) == out_since({}, {"a": 20}) == {"a": 20}
 
 
 def test_the_control_puts_nobody_out() -> None:
