@@ -85,8 +85,8 @@ def _verdict(ratio: float, half: float, windows: int) -> dict[str, Any]:
     }
 
 
-def _score(value: float, floor: float) -> dict[str, float]:
-    return {"value": value, "lower": value - 0.02, "upper": value + 0.02, "floor": floor}
+def _score(value: float, floor: float) -> dict[str, Any]:
+    return {"value": value, "lower": value - 0.02, "upper": value + 0.02, "floor": floor, "why": None}
 
 
 def ranking(*, phase: str = "live", windows: int = 240, withheld: str | None = None) -> dict[str, Any]:
