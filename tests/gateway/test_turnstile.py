@@ -1,22 +1,14 @@
-"""Keys, limits, the queue and what is done for want of room, as clients and engines see them."""
+"""Places in the queue, retries, changed limits and usage, as clients and engines see them."""
 
 import asyncio
-import gzip
 import json
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from websockets.asyncio.client import connect
-from websockets.asyncio.server import ServerConnection, serve
-from websockets.exceptions import InvalidStatus
-from websockets.typing import Subprotocol
 
-from gateway.spec import CorsSpec, EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
+from gateway.spec import EngineSpec, FleetSpec, KeySpec, LimitsSpec, RoomSpec
 from tests.admission.staging import key, spec
-from tests.connections import listening
 from tests.support import (
-    CHAT,
     FINISH,
     LAST,
     SSE_HEAD,
@@ -27,17 +19,14 @@ from tests.support import (
     Peer,
     answers,
     ask,
-    chunk,
     event,
     json_answer,
-    parse,
     post,
-    read_request,
     running,
     streams,
     until,
 )
-from tests.support_shared import echo, run
+from tests.support_shared import run
 
 KEYS = (key("ann", 0), key("rob", 1))
 ANYBODY = KeySpec("anonymous", 2)
@@ -101,132 +90,6 @@ def is_empty(gateway: Gateway) -> bool:
 
 
 # Keys
-
-
-@pytest.mark.parametrize(
-    "request_",
-    [
-        post(),
-        post(b"x" * 300_000),
-        post(CHAT, "/v1/embeddings", "Expect: 100-continue"),
-        post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked") + chunk(CHAT) + LAST,
-        get("/v1/models"),
-        get("/v1/models/m"),
-        get("/v1/responses/1", method="DELETE"),
-        HANDSHAKE,
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    ("shown", "why"),
-    [((), "no_key"), (("Authorization: Bearer sl-x",), "unknown_key"), (("x-api-key: sl-",), "unknown_key")],
-)
-def test_who_is_not_known_is_told_so_and_no_engine_is_asked(
-    request_: bytes, shown: tuple[str, ...], why: str
-) -> None:
-    async def test() -> None:
-        engine = Engine(OK)
-        async with running(engine, admission=spec(KEYS, ROOM)) as gateway:
-            line, _, rest = request_.partition(b"\r\n")
-            got = await ask(gateway.port, b"\r\n".join([line, *(one.encode() for one in shown), rest]))
-            assert got.status == 401 and got.header("www-authenticate") == ["Bearer"]
-            assert refused(got) == why
-            assert engine.asked == [] and is_empty(gateway)
-
-    run(test())
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [GOOD, "authorization: bearer sl-ann", "Authorization: sl-ann", "X-Api-Key: sl-rob", "x-api-key: sl-ann"],
-)
-def test_a_known_key_is_taken_and_no_engine_hears_it(shown: str) -> None:
-    async def test() -> None:
-        own = EngineSpec(0, "", kind="vllm", api_key="engines-own")
-        for api_key, heard in ((None, []), ("engines-own", ["Bearer engines-own"])):
-            engine = Engine(OK)
-            await engine.start()
-            told = EngineSpec(0, engine.url, kind=own.kind, api_key=api_key)
-            fleets = (FleetSpec(None, (), True, (told,), "least_load"),)
-            async with running(engine, fleets=fleets, admission=spec(KEYS, ROOM)) as gateway:
-                got = await ask(gateway.port, post(CHAT, "/v1/chat/completions", shown))
-                assert got.status == 200 and got.is_whole
-                (peer,) = engine.asked
-                assert header(peer, "authorization") == heard
-                assert not any("sl-ann" in value or "sl-rob" in value for _, value in peer.headers)
-                models = await ask(gateway.port, get("/v1/models", shown))
-                assert models.status == 200
-
-    run(test())
-
-
-def test_without_keys_credentials_are_the_engines_to_judge() -> None:
-    async def test() -> None:
-        engine = Engine(OK)
-        async with running(engine, admission=spec((ANYBODY,), ROOM)) as gateway:
-            assert (await ask(gateway.port, post(CHAT, "/v1/chat/completions", GOOD))).status == 200
-            assert header(engine.asked[0], "authorization") == ["Bearer sl-ann"]
-
-    run(test())
-
-
-def test_where_anybody_may_ask_an_unknown_key_is_refused_all_the_same() -> None:
-    async def test() -> None:
-        engine = Engine(OK)
-        async with running(engine, admission=spec((*KEYS, ANYBODY), ROOM)) as gateway:
-            assert (await ask(gateway.port, post())).status == 200
-            got = await ask(gateway.port, post(CHAT, "/v1/chat/completions", "Authorization: Bearer sl-x"))
-            assert got.status == 401 and refused(got) == "unknown_key"
-
-    run(test())
-
-
-@pytest.mark.parametrize("cors", [None, CorsSpec(("https://page",))])
-def test_what_browsers_ask_first_and_probes_of_health_need_no_key(cors: CorsSpec | None) -> None:
-    async def test() -> None:
-        engine = Engine(answers(b"HTTP/1.1 204 No Content\r\nAccess-Control-Allow-Origin: *\r\n\r\n"))
-        async with running(engine, admission=spec(KEYS, ROOM), cors=cors) as gateway:
-            first = ["Origin: https://page", "Access-Control-Request-Method: POST"]
-            got = await ask(gateway.port, get("/v1/chat/completions", *first, method="OPTIONS"))
-            assert got.status == 204 and got.header("access-control-allow-origin")
-            assert len(engine.asked) == (0 if cors else 1)
-            assert (await ask(gateway.port, get("/health"))).status == 200
-            told = await ask(gateway.port, post(CHAT, "/v1/chat/completions", "Origin: https://page"))
-            assert told.status == 401  # and the page may read why
-            assert bool(told.header("access-control-allow-origin")) == bool(cors)
-            assert is_empty(gateway)
-
-    run(test())
-
-
-def test_the_keys_of_now_hold_for_the_next_request_of_a_connection_and_for_a_body_under_way() -> None:
-    async def test() -> None:
-        engine = Engine(OK)
-        async with running(engine) as gateway:
-            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
-            halves = []
-            for shown in ("Authorization: Bearer sl-x", GOOD):
-                halves.append(await asyncio.open_connection("127.0.0.1", gateway.port))
-                halves[-1][1].write(post(CHAT, "/v1/chat/completions", shown)[:-5])
-            for _ in range(2):
-                writer.write(post(CHAT, "/v1/chat/completions", GOOD, close=False))
-                await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
-            assert header(engine.asked[-1], "authorization") == ["Bearer sl-ann"]
-            assert await gateway.renew(admission=spec(KEYS, ROOM)) is None
-            writer.write(post(CHAT, "/v1/chat/completions", GOOD, close=False))
-            await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
-            assert header(engine.asked[-1], "authorization") == []
-            for half, status in zip(halves, (401, 200), strict=True):
-                half[1].write(CHAT[-5:])
-                assert parse(await half[0].read()).status == status
-                assert header(engine.asked[-1], "authorization") == []
-                half[1].close()
-            assert await gateway.renew(admission=spec(KEYS[1:], ROOM)) is None
-            writer.write(post(CHAT, "/v1/chat/completions", GOOD))
-            assert parse(await reader.read()).status == 401
-            assert len(engine.asked) == 4
-            writer.close()
-
-    run(test())
 
 
 # Turns
@@ -388,118 +251,6 @@ def test_keys_and_limits_change_under_what_runs_and_waits_and_nothing_is_lost() 
 # Want of room
 
 
-def two_fleets(first: Engine, second: Engine) -> tuple[FleetSpec, ...]:
-    return tuple(
-        FleetSpec(name, (name,), name == "m", (EngineSpec(at, engine.url, kind="vllm"),), "least_load")
-        for at, (name, engine) in enumerate((("m", first), ("small", second)))
-    )
-
-
-FORM = (
-    b'--xx\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n"model":"m"\r\n'
-    b'--xx\r\nContent-Disposition: form-data; name="model"\r\n\r\nm\r\n--xx--\r\n'
-)
-
-
-@pytest.mark.parametrize("way", ["json", "gzip", "form", "unread", "unread in chunks"])
-def test_another_fleet_takes_what_finds_no_room_under_its_own_models_name(way: str) -> None:
-    async def test() -> None:
-        turns = Turns()
-        first, second = Engine(turns.script), Engine(OK)
-        await first.start()
-        await second.start()
-        rooms = (RoomSpec("m", concurrency=1, fallback="small"), RoomSpec("small"))
-        limits = LimitsSpec(drain_s=5.0, read_bytes=5_000)
-        async with running(
-            first, second, fleets=two_fleets(first, second), limits=limits, admission=spec((ANYBODY,), rooms)
-        ) as gateway:
-            runs = asking(gateway, post(chat("runs")))
-            await until(lambda: len(turns.ends) == 1)
-            body = chat("é" * 4_000 if way.startswith("unread") else "é")
-            sent = post(body)
-            if way == "gzip":
-                sent = post(gzip.compress(body), "/v1/chat/completions", "Content-Encoding: gzip")
-            elif way == "form":
-                sent = post(FORM, "/v1/audio/transcriptions").replace(
-                    b"application/json", b"multipart/form-data; boundary=xx"
-                )
-            elif way == "unread in chunks":
-                head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
-                sent = head + chunk(body[:6_000]) + chunk(body[6_000:]) + LAST
-            got = await ask(gateway.port, sent)
-            assert got.status == 200 and got.is_whole
-            assert got.header("x-shadowlane-degraded") == ["fleet=small"]
-            (peer,) = second.asked
-            expected = FORM.replace(b"\r\nm\r\n", b"\r\nsmall\r\n")
-            if way != "form":
-                expected = body.replace(b'"m"', b'"small"')
-            assert peer.body == expected
-            assert header(peer, "content-encoding") == []
-            turns.end(0)
-            whole = await runs
-            assert whole.is_whole and whole.header("x-shadowlane-degraded") == []
-            assert is_empty(gateway)
-
-    run(test())
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["as it is", "gzip"])
-@pytest.mark.parametrize(
-    ("path", "asked", "got", "is_told"),
-    [
-        ("/v1/chat/completions", {}, {"max_tokens": 8}, True),
-        ("/v1/chat/completions", {"max_completion_tokens": 100}, {"max_completion_tokens": 8}, True),
-        ("/v1/chat/completions", {"max_tokens": 3}, {"max_tokens": 3}, False),
-        ("/v1/embeddings", {"input": "x"}, {}, False),
-    ],
-)
-def test_who_had_to_wait_gets_a_shorter_answer_and_is_told_where_it_is_shorter(
-    path: str, asked: dict[str, Any], got: dict[str, Any], is_told: bool, packed: bool
-) -> None:
-    async def test() -> None:
-        turns = Turns()
-        room = (RoomSpec(None, concurrency=1, shorten_to=8),)
-        async with running(Engine(turns.script), admission=spec((ANYBODY,), room)) as gateway:
-            body = chat("x", **asked)
-            sent = post(gzip.compress(body), path, "Content-Encoding: gzip") if packed else post(body, path)
-            first = asking(gateway, sent)
-            await until(lambda: len(turns.ends) == 1)
-            second = asking(gateway, sent)
-            await until(lambda: waiting(gateway) == 1)
-            turns.end(0)
-            await until(lambda: len(turns.ends) == 2)
-            turns.end(1)
-            assert (await first).header("x-shadowlane-degraded") == []
-            told = await second
-            assert told.status == 200
-            assert told.header("x-shadowlane-degraded") == (["max_tokens=8"] if is_told else [])
-            if is_told or not packed:
-                heard = json.loads(turns.ends[1][0])
-                assert heard == {**json.loads(body), **got}
-
-    run(test())
-
-
-@pytest.mark.parametrize("waits", [False, True], ids=["nobody waits", "too large to be held"])
-def test_a_full_fleet_says_so_to_what_may_not_wait(waits: bool) -> None:
-    async def test() -> None:
-        turns = Turns()
-        room = (RoomSpec(None, concurrency=1, waits=waits),)
-        limits = LimitsSpec(drain_s=5.0, read_bytes=50_000)
-        async with running(Engine(turns.script), limits=limits, admission=spec((ANYBODY,), room)) as gateway:
-            runs = asking(gateway, post(chat("runs")))
-            await until(lambda: len(turns.ends) == 1)
-            got = await ask(gateway.port, post(chat("A" * 90_000) if waits else CHAT))
-            assert got.status == 503 and refused(got) == "fleet_full"
-            assert got.header("x-shadowlane-degraded") == ["refused"]
-            assert int(got.header("retry-after")[0]) >= 1
-            turns.end(0)
-            assert (await runs).status == 200
-            assert is_empty(gateway)
-
-    run(test())
-
-
 # What it cost
 
 
@@ -524,93 +275,3 @@ def test_what_the_engine_says_that_it_read_is_what_counts_in_the_end(is_stream: 
 
 
 # WebSockets
-
-
-def test_a_websocket_asks_like_any_request_and_its_key_is_not_told_to_the_engine() -> None:
-    async def test() -> None:
-        offered: list[list[str]] = []
-
-        def choose(connection: ServerConnection, given: Any) -> Subprotocol | None:
-            assert connection.request is not None
-            offered.append(
-                [value for name, value in connection.request.headers.raw_items() if "sl-ann" in value]
-            )
-            return Subprotocol("realtime") if "realtime" in given else None
-
-        async with serve(
-            echo, "127.0.0.1", 0, subprotocols=[Subprotocol("realtime")], select_subprotocol=choose
-        ) as s:
-            port = next(iter(s.sockets)).getsockname()[1]
-            told = EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm", concurrency=1)
-            fleets = (FleetSpec(None, (), True, (told,), "least_load"),)
-            once = spec((key("ann", 0, concurrency=2), key("rob", 1)), ROOM, queue_wait_s=0.3)
-            async with running(fleets=fleets, admission=once) as gateway:
-                url = f"ws://127.0.0.1:{gateway.port}/v1/realtime?model=m"
-                browser = [Subprotocol("realtime"), Subprotocol("openai-insecure-api-key.sl-ann")]
-                async with connect(url, subprotocols=browser, proxy=None) as one:
-                    await one.send("hello")
-                    assert await one.recv() == "hello" and one.subprotocol == "realtime"
-                    with pytest.raises(InvalidStatus) as waited:  # for the engine's only place, too long
-                        await connect(url, additional_headers={"x-api-key": "sl-rob"}, proxy=None)
-                    assert waited.value.response.status_code == 503
-                    assert int(waited.value.response.headers["retry-after"]) >= 1
-
-                    async def second() -> str:
-                        bearer = {"Authorization": "Bearer sl-rob"}
-                        async with connect(url, additional_headers=bearer, proxy=None) as two:
-                            await two.send("again")
-                            return str(await two.recv())
-
-                    waits = asyncio.get_running_loop().create_task(second())
-                    await until(lambda: waiting(gateway) == 1)
-                    await one.close()
-                    assert await waits == "again"
-                await until(lambda: is_empty(gateway))
-                assert offered == [[], []]
-
-    run(test())
-
-
-@pytest.mark.parametrize(
-    "how", ["refuses", "is not there", "client leaves", "client leaves the queue", "stop"]
-)
-def test_however_a_websocket_ends_it_holds_nothing_any_more(how: str) -> None:
-    async def test() -> None:
-        asked = asyncio.Event()
-
-        async def handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            peer = await read_request(reader, writer)
-            assert peer is not None
-            if peer.line.startswith("GET /v1/realtime"):
-                asked.set()
-                if how == "refuses":
-                    await peer.send(json_answer(b"{}", "403 Forbidden"))
-                else:
-                    await peer.left()
-
-        there = AsyncExitStack()
-        port = await there.enter_async_context(listening(handshake))
-        told = EngineSpec(0, f"http://127.0.0.1:{port}", kind="vllm", concurrency=1)
-        fleets = (FleetSpec(None, (), True, (told,), "least_load"),)
-        if how == "is not there":
-            await there.aclose()
-        limits = LimitsSpec(drain_s=0.2)
-        async with there, running(fleets=fleets, limits=limits, admission=spec((ANYBODY,), ROOM)) as gateway:
-            _, one = await asyncio.open_connection("127.0.0.1", gateway.port)
-            one.write(HANDSHAKE)
-            if how != "is not there":
-                await asyncio.wait_for(asked.wait(), 30)
-            if how == "client leaves the queue":
-                _, two = await asyncio.open_connection("127.0.0.1", gateway.port)
-                two.write(HANDSHAKE)
-                await until(lambda: waiting(gateway) == 1)
-                two.close()
-                await until(lambda: waiting(gateway) == 0)
-            if how.startswith("client"):
-                one.close()
-            if how == "stop":
-                gateway.stop.set()
-            await until(lambda: is_empty(gateway))
-            one.close()
-
-    run(test())

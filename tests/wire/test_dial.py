@@ -1,10 +1,9 @@
-"""How connections to engines come about: names, several addresses, TLS, Unix sockets, and what lacks here."""
+"""How connections to engines come about: names, several addresses, Unix sockets, and what lacks here."""
 
 import asyncio
 import os
 import resource
 import socket
-import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,13 +15,11 @@ import uvloop
 
 from tests.connections import listening
 from tests.support import until
-from tests.wire.certificates import Authority
 from tests.wire.test_upstream import ASK, YES, Heard, asked, saying
 from wire.exchange import Ending
 from wire.origin import Origin
 from wire.resolve import Address
 from wire.room import Room
-from wire.tls import ClientTls, kept_client
 from wire.upstream import Pool
 
 SILENT = "127.0.0.9"
@@ -157,6 +154,18 @@ def test_a_failed_connection_asks_for_the_name_again_and_takes_what_is_new() -> 
     uvloop.run(test())
 
 
+def quietly(answer: bytes) -> Any:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await saying(answer)(reader, writer)
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    return serve
+
+
 @contextmanager
 def silent(port: int) -> Iterator[None]:
     """SILENT does not even refuse: its backlog is full, so that what comes is dropped."""
@@ -243,127 +252,7 @@ def test_an_engine_on_a_unix_socket_is_reached_and_its_connection_kept(tmp_path:
     uvloop.run(test())
 
 
-def quietly(answer: bytes) -> Any:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await saying(answer)(reader, writer)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    return serve
-
-
 # TLS
-
-
-def serving(cert: tuple[str, str], client_ca: str | None = None) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*cert)
-    if client_ca is not None:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def test_a_verified_engine_is_used_and_its_connection_kept(tmp_path: Path) -> None:
-    async def test() -> None:
-        authority = Authority(tmp_path)
-        context = serving(authority.sign("engine.test"))
-        async with engines("127.0.0.1", ssl=context) as (port, came):
-            trusted = kept_client(ClientTls(ca=authority.file))
-            names = Names("127.0.0.1", port=port)
-            async with pool(f"https://engine.test:{port}", names, credentials=trusted) as to:
-                for _ in range(3):
-                    assert await asked(to) == (Ending.COMPLETE, b"yes")
-                    await asyncio.sleep(0.02)
-                assert len(came) == 1 and to.trouble is None
-
-    uvloop.run(test())
-
-
-@pytest.mark.parametrize(
-    ("host", "named", "trust", "why"),
-    [
-        ("engine.test", ["other.test"], True, "certificate is not valid for 'engine.test'"),
-        ("127.0.0.1", ["engine.test"], True, "certificate is not valid for '127.0.0.1'"),
-        ("engine.test", ["engine.test"], False, "its certificate is not trusted: "),
-    ],
-    ids=["another name", "a name for an address", "unknown authority"],
-)
-def test_an_engine_that_cannot_prove_itself_gets_nothing(
-    tmp_path: Path, host: str, named: list[str], trust: bool, why: str
-) -> None:
-    async def test() -> None:
-        authority = Authority(tmp_path)
-        context = serving(authority.sign(*named))
-        async with engines("127.0.0.1", ssl=context) as (port, _):
-            credentials = kept_client(ClientTls(ca=authority.file if trust else None))
-            names = Names("127.0.0.1", port=port)
-            async with pool(f"https://{host}:{port}", names, credentials=credentials) as to:
-                assert await asked(to) == (Ending.REFUSED, b"") and to.open == 0
-                assert to.trouble is not None and why in to.trouble
-
-    uvloop.run(test())
-
-
-def test_the_name_may_be_given_and_the_proof_waived(tmp_path: Path) -> None:
-    async def test() -> None:
-        authority = Authority(tmp_path)
-        context = serving(authority.sign("inner.test"))
-        async with engines("127.0.0.1", ssl=context) as (port, _):
-            url = f"https://127.0.0.1:{port}"
-            trusted = kept_client(ClientTls(ca=authority.file))
-            async with pool(url, credentials=trusted, server_name="inner.test") as to:
-                assert await asked(to) == (Ending.COMPLETE, b"yes")
-            async with pool(url, credentials=kept_client(ClientTls(verify=False))) as to:
-                assert await asked(to) == (Ending.COMPLETE, b"yes")
-            async with pool(url) as to:
-                assert await asked(to) == (Ending.REFUSED, b"")
-
-    uvloop.run(test())
-
-
-def test_an_engine_that_asks_for_a_certificate_is_shown_one(tmp_path: Path) -> None:
-    async def test() -> None:
-        authority = Authority(tmp_path)
-        context = serving(authority.sign("127.0.0.1"), authority.file)
-        cert, key = authority.sign("gateway.test", as_file="client")
-        async with engines("127.0.0.1", ssl=context) as (port, _):
-            url = f"https://127.0.0.1:{port}"
-            shown = kept_client(ClientTls(ca=authority.file, cert=cert, key=key))
-            async with pool(url, credentials=shown) as to:
-                assert await asked(to) == (Ending.COMPLETE, b"yes")
-            async with pool(url, credentials=kept_client(ClientTls(ca=authority.file))) as to:
-                assert (await asked(to))[0] in (Ending.CUT, Ending.REFUSED) and to.open == 0
-
-    uvloop.run(test())
-
-
-def test_an_engine_that_speaks_no_tls_is_told_so() -> None:
-    async def talks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(10)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-
-    async def test() -> None:
-        async with listening(talks) as port, pool(f"https://127.0.0.1:{port}") as to:
-            assert await asked(to) == (Ending.REFUSED, b"")
-            assert to.trouble == "it does not speak TLS: should its URL begin with http://?"
-
-    uvloop.run(test())
-
-
-def test_a_handshake_that_never_ends_is_given_up_and_leaves_nothing_open() -> None:
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-
-    async def test() -> None:
-        async with listening(silent) as port, pool(f"https://127.0.0.1:{port}", connect_timeout_s=0.1) as to:
-            assert await asked(to) == (Ending.REFUSED, b"") and to.open == 0
-            assert to.trouble == "no connection within 0.1 s"
-
-    uvloop.run(test())
 
 
 # What is missing here
