@@ -85,7 +85,8 @@ def _forced(ranking: Json) -> str:
     ]
     shown = table(["Candidate", *(word for _, word in LATENCIES)], rows, "At equal content")
     return (
-        f"<h2>At equal content</h2>{shown}{notes.html()}<p class=note>{forced['pairs']} of {forced['wanted_pairs']} pairs,"
+        f"<h2>At equal content</h2>{shown}{notes.html()}"
+        f"<p class=note>{forced['pairs']} of {forced['wanted_pairs']} pairs,"
         f" in {forced['windows']} windows, in which every arm decoded the control's own tokens: no"
         " difference of length or text is in these.</p>"
     )

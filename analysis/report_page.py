@@ -110,7 +110,8 @@ def _verdicts(ranking: Mapping[str, Any]) -> str:
     heads = ["Candidate", *(f"{name} vs control" for _, name in shown), "Outputs"]
     scale = f"{change(math.exp(-limit))} to {change(math.exp(limit))}"
     return (
-        f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}{notes.html()}<p class=note>Change in the geometric mean"
+        f"<h2>Verdicts</h2>{table(heads, rows, 'Verdicts')}{notes.html()}"
+        f"<p class=note>Change in the geometric mean"
         f" against control; less is better. Bars run from {scale};"
         f" the band is the ±{ranking['margin'] * 100:g} % margin.</p>"
     )

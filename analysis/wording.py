@@ -1,4 +1,4 @@
-"""In which word is a verdict said, and why is there none, or no figure?  One place for every way to show it."""
+"""In which word is a verdict said, and why is there none, or no figure?  One place for all who show it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -31,13 +31,13 @@ def no_interval(units: int | None, mode: str) -> str | None:
     return f"{units} {units_of(mode)} in which both arms have one, {_FEWEST} needed{streamed}"
 
 
-def no_score(units: int | None) -> str | None:
+def no_score(units: int | None, mode: str) -> str | None:
     """Why there is no mean of a score of answers; None: there is one.  `units` as for `no_interval`."""
     if units is None:
         return CALIBRATING
     if units >= _FEWEST:
         return None
-    return f"{units} windows in which answers have anything of the kind to compare, {_FEWEST} needed"
+    return f"{units} {units_of(mode)} in which answers have anything of the kind to compare, {_FEWEST} needed"
 
 
 def unsaid_lines(ranking: Json) -> list[str]:

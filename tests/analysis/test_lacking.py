@@ -1,4 +1,4 @@
-"""Where it is not said whether answers are the control's: what is lacking is true, and what mends it mends it."""
+"""Where it is not said whether answers are the control's: what is lacking is true and mends it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A verdict is said in the same word everywhere, and what is not said has its reason, once, wherever it is."""
+"""A verdict is said in the same word everywhere, and what is not said has its reason, once."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_what_is_not_said_has_its_reason_in_text_on_the_terminal_and_on_the_page
 
 def test_a_latency_without_an_interval_says_how_many_units_it_lacks() -> None:
     assert word("FASTER", None) == "FASTER" and word("UNDECIDED", "why") == "WITHHELD"
-    assert no_interval(2, "live") is None is no_score(2)
+    assert no_interval(2, "live") is None is no_score(2, "live")
     assert no_interval(1, "replay") == "1 blocks in which both arms have one, 2 needed"
     assert "what is not streamed has E2E alone" in str(no_interval(0, "live"))
 
