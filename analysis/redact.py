@@ -22,15 +22,21 @@ class Redaction:
         return text
 
     def request(self, body: bytes) -> dict[str, Any] | None:
-        """The body as an object, every string in it redacted; names of fields stay.
+        """The body as an object, every string in it redacted; names of fields stay, and so does the model's
+        name: it stands beside the text, too, and without it nobody could send the request again.
 
         None where it is no object, or nested deeper than can be gone through.
         """
         try:
-            clean = self._clean(msgspec.json.decode(body))
+            said = msgspec.json.decode(body)
+            clean = self._clean(said)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return clean if isinstance(clean, dict) else None
+        if not isinstance(clean, dict):
+            return None
+        if isinstance(said.get("model"), str):
+            clean["model"] = said["model"]
+        return clean
 
     def _clean(self, value: Any) -> Any:
         if isinstance(value, str):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workload.traces import TraceError
+from workload.typed import above_zero, count, count_or_none, counts, loads, share
 
 _FAILED = 1
 _WRONG = 2
@@ -101,12 +102,27 @@ def _replay(made: argparse.ArgumentParser) -> None:
     add = made.add_argument
     add("file", nargs="+", type=Path, metavar="FILE", help="files, or folders of recordings")
     sends_to(made)
-    add("--speed", type=float, default=1.0, metavar="X", help="times as fast (%(default)s)")
-    add("--rate", type=float, metavar="R", help="arrivals a second, for files that tell no instants (1)")
-    add("--requests", type=int, metavar="N", help="the first N only")
-    add("--seconds", type=float, metavar="S", help="what arrives in the first S seconds of the schedule only")
+    add("--speed", type=above_zero, default=1.0, metavar="X", help="times as fast (%(default)s)")
+    add(
+        "--rate",
+        type=above_zero,
+        metavar="R",
+        help="arrivals a second, for files that tell no instants (1)",
+    )
+    add("--requests", type=count, metavar="N", help="the first N only")
+    add(
+        "--seconds",
+        type=above_zero,
+        metavar="S",
+        help="what arrives in the first S seconds of the schedule only",
+    )
     add("--as-recorded", action="store_true", help="Mooncake's instants as they are: a burst every 3 s")
-    add("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for (found out)")
+    add(
+        "--block-tokens",
+        type=count,
+        metavar="N",
+        help="tokens that one of hash_ids stands for (found out)",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of arrivals that are made up (%(default)s)")
     made.set_defaults(run=run)
 
@@ -118,11 +134,17 @@ def sends_to(made: argparse.ArgumentParser, *, rows: bool = True) -> None:
     add("--model", metavar="NAME", help="the model's name there (the recorded one)")
     add("--api-key", metavar="KEY", help="sent as a bearer token; $SHADOWLANE_REPLAY_KEY otherwise")
     add("--ignore-eos", action="store_true", help="have the server answer exactly as long as recorded")
-    add("--most-open", type=int, default=4096, metavar="N", help="more open requests are shed (%(default)s)")
-    add("--timeout", type=float, default=600.0, metavar="S", help="of one request (%(default)s)")
-    add("--slo-ttft-ms", type=float, metavar="MS", help="for goodput")
-    add("--slo-tpot-ms", type=float, metavar="MS", help="for goodput")
-    add("--slo-e2e-ms", type=float, metavar="MS", help="for goodput")
+    add(
+        "--most-open",
+        type=count,
+        default=4096,
+        metavar="N",
+        help="more open requests are shed (%(default)s)",
+    )
+    add("--timeout", type=above_zero, default=600.0, metavar="S", help="of one request (%(default)s)")
+    add("--slo-ttft-ms", type=above_zero, metavar="MS", help="for goodput")
+    add("--slo-tpot-ms", type=above_zero, metavar="MS", help="for goodput")
+    add("--slo-e2e-ms", type=above_zero, metavar="MS", help="for goodput")
     if rows:
         add(
             "--history",
@@ -144,11 +166,11 @@ def _workload(commands: Any) -> None:
         add(
             "--scenario", choices=SCENARIOS, default="recorded", help="when conversations begin (%(default)s)"
         )
-        add("--seconds", type=float, metavar="S", help="how long (as long as the recording)")
-        add("--rate", type=float, metavar="R", help="conversations a second (the recorded rate)")
+        add("--seconds", type=above_zero, metavar="S", help="how long (as long as the recording)")
+        add("--rate", type=above_zero, metavar="R", help="conversations a second (the recorded rate)")
         add(
             "--day",
-            type=float,
+            type=above_zero,
             default=86_400.0,
             metavar="S",
             help="how long a day of `daily` is (%(default)s)",
@@ -158,7 +180,9 @@ def _workload(commands: Any) -> None:
     made = command(commands, "fit", "Fit a model to recorded traffic and say how alike its traffic is.")
     made.add_argument("file", nargs="+", type=Path, metavar="FILE", help="files, or folders of recordings")
     made.add_argument("--out", type=Path, required=True, metavar="MODEL", help="the model, a small JSON file")
-    made.add_argument("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for")
+    made.add_argument(
+        "--block-tokens", type=count, metavar="N", help="tokens that one of hash_ids stands for"
+    )
     planned(made)
     made.set_defaults(run=modelling.run_fit)
 
@@ -178,7 +202,9 @@ def _workload(commands: Any) -> None:
     )
     made.add_argument("file", nargs="+", type=Path, metavar="FILE")
     made.add_argument("--out", type=Path, required=True, metavar="OUT")
-    made.add_argument("--block-tokens", type=int, metavar="N", help="tokens that one of hash_ids stands for")
+    made.add_argument(
+        "--block-tokens", type=count, metavar="N", help="tokens that one of hash_ids stands for"
+    )
     made.set_defaults(run=modelling.run_export)
 
     made = command(commands, "forget", _FORGET)
@@ -192,20 +218,32 @@ def _workload(commands: Any) -> None:
     made = command(commands, "sweep", "Rising load of fixed lengths, and the most of it that keeps an SLO.")
     sends_to(made, rows=False)
     add = made.add_argument
-    add("--concurrency", metavar="N,N", help="users who each ask again at once")
-    add("--rates", metavar="R,R", help="requests a second, open loop")
-    add("--depths", metavar="N,N", help="requests at one instant")
-    add("--prompt-tokens", default="512", metavar="N,N", help="lengths of prompts (%(default)s)")
-    add("--output-tokens", default="64", metavar="N,N", help="lengths of answers (%(default)s)")
+    add("--concurrency", type=counts, default=[], metavar="N,N", help="users who each ask again at once")
+    add("--rates", type=loads, default=[], metavar="R,R", help="requests a second, open loop")
+    add("--depths", type=counts, default=[], metavar="N,N", help="requests at one instant")
+    add(
+        "--prompt-tokens",
+        type=counts,
+        default="512",
+        metavar="N,N",
+        help="lengths of prompts (%(default)s)",
+    )
+    add(
+        "--output-tokens",
+        type=counts,
+        default="64",
+        metavar="N,N",
+        help="lengths of answers (%(default)s)",
+    )
     add(
         "--shared-tokens",
-        type=int,
+        type=count_or_none,
         default=0,
         metavar="N",
         help="of each prompt, the same in all (%(default)s)",
     )
-    add("--seconds", type=float, default=10.0, metavar="S", help="of each load (%(default)s)")
-    add("--share", type=float, default=0.99, metavar="S", help="that must keep the SLO (%(default)s)")
+    add("--seconds", type=above_zero, default=10.0, metavar="S", help="of each load (%(default)s)")
+    add("--share", type=share, default=0.99, metavar="S", help="that must keep the SLO (%(default)s)")
     add("--seed", type=int, default=0, metavar="N", help="of arrivals (%(default)s)")
     add("--json", type=Path, metavar="OUT", help="write the curves as JSON, each once it is whole")
     made.set_defaults(run=modelling.run_sweep)

@@ -19,8 +19,9 @@ from workload.figures import Seen
 from workload.formats import Recording, read, spread
 from workload.generate import generate
 from workload.model import Model, fit
+from workload.outputs import writable
 from workload.replay import HttpSender
-from workload.replaying import folders_of, say, session, settings_of, slo_of
+from workload.replaying import say, session, settings_of, slo_of
 from workload.row import Row, to_line
 from workload.scenario import Plan, rescheduled
 from workload.talks import talks
@@ -32,6 +33,7 @@ _AGAIN = (3, 9)
 
 def run_fit(given: argparse.Namespace) -> int:
     """A recording to a model, and how alike what it makes is."""
+    writable([given.out], read=given.file)
     found = _even(read(given.file, block_tokens=given.block_tokens))
     model = fit(found.rows, found.block_tokens)
     text = msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n"
@@ -55,6 +57,7 @@ def _makings(model: Model, plan: Plan, seed: int) -> Iterator[Seen]:
 
 def run_generate(given: argparse.Namespace) -> int:
     """A model, or a recording's own conversations, to traffic."""
+    writable([given.out], read=[given.file])
     rng = Random(given.seed)
     if given.file.suffix == ".json" and (model := _model(given.file)) is not None:
         rows, size = generate(model, _plan(given, model), rng), model.block_tokens
@@ -82,6 +85,7 @@ def run_compare(given: argparse.Namespace) -> int:
 
 def run_export(given: argparse.Namespace) -> int:
     """Recordings as one plain file in the order of instants, as other tools want it."""
+    writable([given.out], read=given.file)
     found = read(given.file, block_tokens=given.block_tokens)
     first_ms = found.rows[0].timestamp if found.rows else 0.0
     rows = [msgspec.structs.replace(row, timestamp=round(row.timestamp - first_ms, 3)) for row in found.rows]
@@ -92,28 +96,33 @@ def run_export(given: argparse.Namespace) -> int:
 
 def run_sweep(given: argparse.Namespace) -> int:
     """Rising load, a table, and the most that held."""
-    kinds: list[tuple[sweep.Load, str]] = [
-        ("concurrency", given.concurrency or ""),
-        ("rate", given.rates or ""),
-        ("depth", given.depths or ""),
+    kinds: list[tuple[sweep.Load, list[float]]] = [
+        ("concurrency", given.concurrency),
+        ("rate", given.rates),
+        ("depth", given.depths),
     ]
-    asked = [(kind, _numbers(text)) for kind, text in kinds if text]
+    asked = [(kind, loads) for kind, loads in kinds if loads]
     if not asked:
         raise ValueError("say which load: --concurrency 1,2,4 or --rates 1,2,4 or --depths 8,16,32")
-    folders_of(given.json)
+    if given.shared_tokens > min(given.prompt_tokens):
+        shortest = min(given.prompt_tokens)
+        raise ValueError(f"--shared-tokens: expected at most {shortest:g}, which the shortest prompt has")
+    writable([given.json])
     curves: list[dict[str, Any]] = []
+    failed = False
     for kind, loads in asked:
-        for prompt in _numbers(given.prompt_tokens):
-            for output in _numbers(given.output_tokens):
+        for prompt in given.prompt_tokens:
+            for output in given.output_tokens:
                 lengths = sweep.Lengths(int(prompt), int(output), given.shared_tokens)
                 points = asyncio.run(_points(given, kind, loads, lengths))
                 sys.stdout.write(f"\n{prompt:g} prompt tokens, {output:g} output tokens\n")
                 sys.stdout.write(sweep.table(kind, points) + "\n")
                 sys.stdout.write(sweep.said(kind, points, given.share) + "\n")
+                failed |= sweep.is_dead(points)
                 curves.append(sweep.curve(kind, lengths, points, slo=slo_of(given), share=given.share))
                 if given.json is not None:
                     given.json.write_text(json.dumps({"curves": curves}, indent=1) + "\n")
-    return 0
+    return 1 if failed else 0
 
 
 async def _points(
@@ -136,6 +145,7 @@ async def _points(
                 rng=rng,
                 clock=time.monotonic,
                 names=names,
+                most_open=given.most_open,
             )
             made.append(one)
     return made
@@ -180,13 +190,3 @@ def _write(path: Path, rows: list[Row], block_tokens: int) -> None:
     beside = path.with_name(stem + ".json")
     if not beside.exists():
         beside.write_bytes(msgspec.json.encode({"schema": 1, "block_tokens": block_tokens}) + b"\n")
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        found = [float(one) for one in text.split(",")]
-    except ValueError:
-        raise ValueError(f"expected numbers with commas between them, not {text!r}") from None
-    if any(not one > 0 for one in found):
-        raise ValueError(f"expected numbers above 0, not {text!r}")
-    return found

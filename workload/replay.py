@@ -101,7 +101,7 @@ async def open_loop(
 
 
 class NotServedError(ValueError):
-    """The server has no such path."""
+    """The server has no such path; the text has its words."""
 
 
 _NOT_SERVED = (404, 405, 501)
@@ -159,10 +159,13 @@ class HttpSender:
         async def count(text: str) -> int | None:
             body = bounded(kind, made_up(Ask(0.0, "", 1, 1, path=path), text), 1)
             got = await self.post(path, body if model is None else {**body, "model": model}, 0.0)
+            why = ": ".join(filter(None, (got.failure, got.words)))
+            if model is not None and model in (got.words or ""):
+                raise ValueError(f"{self.url} refuses the model: {why}; --model NAME says which to ask for")
             if got.status in _NOT_SERVED:
-                raise NotServedError(f"{self.url} does not serve {path}: {got.failure}")
+                raise NotServedError(f"{self.url} does not serve {path}: {why}")
             if got.failure is not None:
-                raise ValueError(f"{self.url} does not answer a first request to {path}: {got.failure}")
+                raise ValueError(f"{self.url} does not answer a first request to {path}: {why}")
             return got.prompt_tokens
 
         self._scales[path] = await measured_scale(count)
@@ -210,7 +213,7 @@ class HttpSender:
             body = {**body, kind.prompt: said} if ask.body is not None else made_up(ask, said)
         elif kind is not None and ask.body is None:
             body = made_up(ask, self._text(ask, 0.0))
-        model = settings.model or body.get("model") or ask.model
+        model = settings.model or ask.model or body.get("model")
         if model is not None:
             body["model"] = model
         if kind is not None:

@@ -20,6 +20,7 @@ from workload.arrivals import poisson
 from workload.asks import Ask, asks, at_speed
 from workload.formats import Recording, read, spread
 from workload.kinds import sendable
+from workload.outputs import writable
 from workload.packed import Lines, Packing
 from workload.replay import HttpSender, NotServedError, Sent, Settings, open_loop
 from workload.reply import Reply
@@ -34,7 +35,7 @@ _SILENCE_S = 10.0  # after which it is said what is waited for
 
 def run(given: argparse.Namespace) -> int:
     """Replay, print the table, and give the exit status."""
-    folders_of(given.json, given.out)
+    writable([given.json, given.out], read=given.file)
     found = read(given.file, block_tokens=given.block_tokens)
     rows, left_out = sendable(found.rows)
     listed = schedule(given, replace(found, rows=rows))
@@ -49,13 +50,6 @@ def run(given: argparse.Namespace) -> int:
         f"{'with' if texts else 'without'} text; blocks of {found.block_tokens} tokens"
     )
     return send(given, listed, text=texts > 0, left_out=left_out)
-
-
-def folders_of(*files: Path | None) -> None:
-    """ValueError where one is to be written into a folder that is not there, before anything is sent."""
-    for file in files:
-        if file is not None and not file.absolute().parent.is_dir():
-            raise ValueError(f"{file}: there is no folder {file.absolute().parent}")
 
 
 def schedule(given: argparse.Namespace, found: Recording) -> list[Ask]:
@@ -124,6 +118,7 @@ async def _sent(
     assert task is not None
     # Not left to `asyncio.run`: a signal that comes just as its loop begins to wait does not wake it.
     loop.add_signal_handler(signal.SIGINT, task.cancel)
+    refused: list[str] = []
     async with session() as http:
         sender = HttpSender(http, settings, clock=time.monotonic)
         for path in dict.fromkeys(ask.path for ask in listed if ask.body is None):
@@ -134,7 +129,8 @@ async def _sent(
             silence = loop.call_later(_SILENCE_S, say, f"{waits} (--timeout)")
             try:
                 scale = await sender.learn(path, settings.model or next(asked, None))
-            except NotServedError:
+            except NotServedError as error:
+                refused.append(str(error))
                 not_served[path] = sum(ask.path == path and ask.body is None for ask in listed)
                 continue
             finally:
@@ -142,7 +138,7 @@ async def _sent(
             say(f"{path}: a word is {scale.per_word:.3f} tokens there, the template {scale.front:.1f}")
         served = [ask for ask in listed if ask.body is not None or ask.path not in not_served]
         if not served:
-            raise ValueError(f"{settings.url} serves none of {', '.join(sorted(not_served))}")
+            raise ValueError("; ".join(refused))
         try:
             await open_loop(served, sender.send, clock=time.monotonic, most_open=most_open, into=into)
         except asyncio.CancelledError:

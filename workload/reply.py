@@ -13,6 +13,7 @@ import msgspec
 from analysis.readers._choose import reader_of
 from workload.asks import CHAT
 from workload.kinds import kind_of
+from workload.refusal import words_of
 
 Reads = Sequence[tuple[float, bytes]]  # seconds, bytes
 
@@ -54,7 +55,8 @@ _event = msgspec.json.Decoder(_Event)
 class Reply:
     """One request's end.  Instants are seconds on the sender's clock; `failure`: None when it ended well.
 
-    `in_tokens`: tokens are what was asked for, not an embedding, a score or the like.
+    `in_tokens`: tokens are what was asked for, not an embedding, a score or the like.  `words` are the
+    server's own where its status is an error.
     """
 
     scheduled_s: float
@@ -69,6 +71,7 @@ class Reply:
     prompt_tokens: int | None = None
     cached_tokens: int | None = None
     in_tokens: bool = True
+    words: str | None = None
 
     @property
     def lag_s(self) -> float:
@@ -128,6 +131,7 @@ def reply(
     if failure is None and not read.done:
         failure = "cut"
     last_s = read.token_s[-1] if read.token_s else None
+    is_refused = status is not None and status >= 400
     return Reply(
         scheduled_s=scheduled_s,
         sent_s=sent_s,
@@ -141,6 +145,7 @@ def reply(
         prompt_tokens=read.prompt_tokens,
         cached_tokens=read.cached_tokens,
         in_tokens=kind is not None and kind.most is not None,
+        words=words_of(b"".join(piece for _, piece in reads)) if is_refused else None,
     )
 
 

@@ -55,6 +55,7 @@ class Results:
     """A whole run.  `goodput` is in good requests a second, `good_share` of all that were to be sent.
 
     `left_out` are those that cannot be sent, by one of `REASONS` and path; they are not among `requests`.
+    `words` are what the server said to the first of each failure, where it said anything.
     """
 
     requests: int
@@ -79,6 +80,15 @@ class Results:
     recorded_hit_rate: float | None
     block_hit_rate: float | None
     left_out: Mapping[str, Mapping[str, int]]
+    words: Mapping[str, str]
+
+    @property
+    def failed(self) -> str:
+        """How many failed of what, in a line, with the server's words for the commonest; "" if none did."""
+        ordered = sorted(self.failures.items(), key=lambda one: (-one[1], one[0]))
+        line = ", ".join(f"{n} {why}" for why, n in ordered)
+        said = self.words.get(ordered[0][0]) if ordered else None
+        return f"{line} (the server: {said})" if said else line
 
 
 REASONS: Final = {
@@ -133,6 +143,7 @@ def results(
         ),
         block_hit_rate=block_hits(sorted(asks, key=lambda ask: ask.at_s)),
         left_out=dict(left_out or {}),
+        words={one.failure: one.words for one in reversed(replies) if one.failure and one.words},
     )
 
 
@@ -150,10 +161,9 @@ def _spread(values: Iterable[float | None]) -> Spread:
 
 def table(found: Results, slo: Slo) -> str:
     """The figures for reading."""
-    failures = ", ".join(f"{n} {why}" for why, n in sorted(found.failures.items()))
     lines = [
         f"requests      {found.ok} of {found.requests} ended well in {found.seconds:.1f} s"
-        + (f"; failed: {failures}" if failures else "")
+        + (f"; failed: {found.failed}" if found.failures else "")
         + (f"; shed: {found.shed}" if found.shed else ""),
         f"throughput    {found.request_rate:.2f} requests/s"
         + (f", {found.output_rate:.0f} output tokens/s" if found.output_rate is not None else ""),

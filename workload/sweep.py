@@ -53,15 +53,19 @@ async def point(
     rng: Random,
     clock: Callable[[], float],
     names: "count[int]",
+    most_open: int = 4096,
 ) -> Point:
-    """Run one load.  No two requests of a sweep have more in common than `lengths.shared` tokens."""
+    """Run one load.  No two requests of a sweep have more in common than `lengths.shared` tokens.
+
+    Where requests come whether or not answers do, more than `most_open` at once are shed.
+    """
     if kind == "concurrency":
         sent = await _closed(round(load), lengths, send, seconds, clock, names)
         found = results(sent, slo)
     else:
         at = [0.0] * round(load) if kind == "depth" else list(instants(poisson(rng, load), seconds))
         listed = [_ask(lengths, at_s, next(names)) for at_s in at]
-        opened = await open_loop(listed, send, clock=clock)
+        opened = await open_loop(listed, send, clock=clock, most_open=most_open)
         found = results(opened.results, slo, shed=opened.shed)
     return Point(load, found, found.requests > 0 and found.good_share >= share)
 
@@ -103,7 +107,7 @@ def largest(points: Sequence[Point]) -> Point | None:
 
 
 def table(kind: Load, points: Sequence[Point]) -> str:
-    """The curve for reading."""
+    """The curve for reading, and below it what failed at which load."""
     lines = [
         f"{kind:>12}{'req/s':>9}{'tok/s':>9}{'TTFT p50':>10}{'p99':>9}{'TPOT p50':>10}{'p99':>9}"
         f"{'E2E p50':>10}{'good':>8}{'failed':>8}"
@@ -117,6 +121,7 @@ def table(kind: Load, points: Sequence[Point]) -> str:
             f"{_ms(found.tpot.percentiles.get(50)):>10}{_ms(found.tpot.percentiles.get(99)):>9}"
             f"{_ms(found.e2e.percentiles.get(50)):>10}{found.good_share:>8.1%}{failed:>8}"
         )
+    lines += [f"failed at {one.load:g}: {one.found.failed}" for one in points if one.found.failures]
     return "\n".join(lines)
 
 
@@ -138,8 +143,15 @@ def curve(kind: Load, lengths: Lengths, points: Sequence[Point], *, slo: Slo, sh
     }
 
 
+def is_dead(points: Sequence[Point]) -> bool:
+    """Whether nothing is known from these loads, for no request of any ended well."""
+    return not any(one.found.ok or one.held for one in points)
+
+
 def said(kind: Load, points: Sequence[Point], share: float) -> str:
-    """The largest load, in a line; that it may not be the most, where all held."""
+    """The largest load, in a line; that it may not be the most, where all held; or that none was answered."""
+    if is_dead(points):
+        return f"no request ended well at any {kind}: nothing is known of what the server bears"
     best = largest(points)
     if best is None:
         return f"largest {kind} of which {share:.0%} keep the SLO: none of these"

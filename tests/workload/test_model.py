@@ -228,7 +228,6 @@ def test_the_command_fits_makes_and_compares(tmp_path: Path, capsys: pytest.Capt
         (["replay", "none.jsonl", "--to", "http://127.0.0.1:1"], "there is no such file"),
         (["workload", "generate", "none.json", "--out", "x"], "No such file"),
         (["workload", "sweep", "--to", "http://127.0.0.1:1"], "say which load"),
-        (["workload", "sweep", "--to", "http://127.0.0.1:1", "--rates", "a"], "expected numbers"),
         (["workload", "sweep", "--to", "http://127.0.0.1:1", "--rates", "1"], "does not answer"),
     ],
 )

@@ -1,0 +1,76 @@
+"""What a command reads is never what it writes, by whatever name either goes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+
+from tests.workload.test_model import traffic
+from workload.command import main
+from workload.outputs import writable
+
+TO = ["--to", "http://127.0.0.1:1"]
+
+
+def recording(folder: Path) -> Path:
+    folder.mkdir()
+    file = folder / "rows.jsonl"
+    file.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in traffic(Random(4), 20)))
+    return file
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        lambda file: ["replay", file, *TO, "--out", file],
+        lambda file: ["replay", file, *TO, "--json", file],
+        lambda file: ["workload", "fit", file, "--out", file],
+        lambda file: ["workload", "generate", file, "--out", file],
+        lambda file: ["workload", "export", file, "--out", file],
+    ],
+)
+@pytest.mark.parametrize("name", ["itself", "its folder", "a link", "another spelling"])
+def test_no_command_writes_over_what_it_reads(
+    argv: Callable[[str], list[str]], name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = recording(tmp_path / "rec")
+    before = file.read_bytes()
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(file)
+    spelled = {
+        "itself": file,
+        "its folder": file.parent,
+        "a link": link,
+        "another spelling": file.parent / ".." / "rec" / file.name,
+    }
+    typed = argv("READ")
+    *others, last = [at for at, one in enumerate(typed) if one == "READ"]
+    for at in others:
+        typed[at] = str(spelled[name])
+    typed[last] = str(file)
+    assert main(typed) == 2
+    assert "is read, and would be overwritten" in capsys.readouterr().err
+    assert file.read_bytes() == before
+
+
+def test_a_generated_model_is_kept_beside_the_traffic_that_it_becomes(tmp_path: Path) -> None:
+    file = recording(tmp_path / "rec")
+    model = tmp_path / "traffic.json"
+    assert main(["workload", "fit", str(file), "--block-tokens", "16", "--out", str(model)]) == 0
+    before = model.read_bytes()
+    assert main(["workload", "generate", str(model), "--out", str(model)]) == 2
+    assert main(["workload", "generate", str(model), "--out", str(tmp_path / "traffic.jsonl")]) == 0
+    assert model.read_bytes() == before and json.loads(before)["block_tokens"] == 16
+
+
+def test_a_file_is_written_into_a_folder_that_is_there_and_once(tmp_path: Path) -> None:
+    writable([None, tmp_path / "new.json", tmp_path / "other.json"], read=[tmp_path / "none.jsonl"])
+    with pytest.raises(ValueError, match="there is no folder"):
+        writable([tmp_path / "no" / "new.json"])
+    with pytest.raises(ValueError, match="is a folder"):
+        writable([tmp_path])
+    with pytest.raises(ValueError, match="named twice"):
+        writable([tmp_path / "new.json", tmp_path / "new.json"])
