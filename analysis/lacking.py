@@ -3,10 +3,10 @@
 from bisect import bisect_left
 from math import ceil, sqrt
 
+from analysis.modes import LIVE, units_of
 from analysis.stats.sequence import FEWEST_UNITS, asymptotic_radius
 from analysis.verdict import DIVERGENCE_MARGIN, Interval, Spread, outputs_label, outputs_unseen
 
-CALIBRATING = "the calibration is not over: what is beyond the control's own differences is not known before"
 _NO_FLOOR = (
     "no two texts of the control were compared in the calibration: copy requests that are answered with text,"
     " and begin anew"
@@ -16,7 +16,7 @@ _AT_THE_MARGIN = 0.1  # of the margin: so near to it no calibration that anybody
 
 
 def outputs_lacking(
-    divergence: Interval | None, floor: Spread | None, prior: float, alpha: float
+    divergence: Interval | None, floor: Spread | None, prior: float, alpha: float, mode: str = LIVE
 ) -> str | None:
     """In a sentence, for whoever waits for the label; None where it is said.
 
@@ -30,14 +30,14 @@ def outputs_lacking(
         return unseen
     if divergence is None or divergence.units < FEWEST_UNITS:
         units = "fewer than 2" if divergence is None else divergence.units
-        return f"{units} windows of compared texts, {FEWEST_UNITS} needed"
+        return f"{units} {units_of(mode)} of compared texts, {FEWEST_UNITS} needed"
     same = DIVERGENCE_MARGIN - (divergence.mean - max(0.0, floor.lower))  # the radius below which it is said
     diverges = divergence.mean - min(1.0, floor.upper) - DIVERGENCE_MARGIN
     if (room := max(same, diverges)) <= 0.0:
         return _floor_too_wide(divergence, floor)
     needed = windows_needed(divergence, room, prior, alpha)
     about = f"more than {_MOST:,}" if needed is None else f"about {needed:,}"
-    return f"{divergence.units:,} windows; {about} are needed if answers go on like this"
+    return f"{divergence.units:,} {units_of(mode)}; {about} are needed if answers go on like this"
 
 
 def windows_needed(found: Interval, radius: float, prior: float, alpha: float) -> int | None:

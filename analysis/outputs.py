@@ -4,17 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from analysis.calibration import DIVERGENCE
-from analysis.lacking import CALIBRATING, outputs_lacking
+from analysis.lacking import outputs_lacking
 from analysis.metrics._choose import every_metric
 from analysis.metrics._metric import Unit
+from analysis.modes import LIVE
 from analysis.score_intervals import MOST, NEVER_BELOW_0, prior_of, score_interval, why_no_interval
 from analysis.stats.windows import Windows
 from analysis.verdict import Interval, Spread, outputs_label, ratio
-from analysis.wording import no_score
+from analysis.wording import CALIBRATING, no_score
 
 
 def outputs_shown(
-    windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread]
+    windows: Windows | None, candidate: str, alpha: float, floor: Mapping[str, Spread], mode: str = LIVE
 ) -> dict[str, Any]:
     """Each output metric, JSON-able, and the label that first divergence gives; `lacking`: until when none.
 
@@ -26,18 +27,18 @@ def outputs_shown(
     for name, metric in every_metric().items():
         series = f"{name} {candidate}"
         found = None
-        why = no_score(None)
+        why = no_score(None, mode)
         if windows is not None:
             means, pairs_per_unit = windows.means(series), windows.pairs_per_unit(series)
             found = score_interval(means, metric.unit, pairs_per_unit, alpha / 2)
-            why = no_score(len(means)) or why_no_interval(len(means))
+            why = no_score(len(means), mode) or why_no_interval(len(means), mode)
             if name == DIVERGENCE:
                 divergence, prior = found, prior_of(metric.unit, pairs_per_unit)
         shown[name] = output_shown(metric.unit, found, floor.get(name), why)
     shown["label"] = outputs_label(divergence, floor.get(DIVERGENCE))
     shown["lacking"] = CALIBRATING
     if windows is not None:
-        shown["lacking"] = outputs_lacking(divergence, floor.get(DIVERGENCE), prior, alpha / 2)
+        shown["lacking"] = outputs_lacking(divergence, floor.get(DIVERGENCE), prior, alpha / 2, mode)
     return shown
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.metrics._metric import Unit
+from analysis.modes import LIVE, units_of
 from analysis.stats.sequence import FEWEST_UNITS, OF_SCORES
 from analysis.verdict import Interval, interval
 
@@ -53,6 +54,6 @@ def score_interval(
     return interval(means, alpha, prior_of(unit, pairs_per_unit), OF_SCORES)
 
 
-def why_no_interval(units: int) -> str | None:
+def why_no_interval(units: int, mode: str = LIVE) -> str | None:
     """Why the interval would miss the mean more often than it says; None where it may be told."""
-    return f"{units} windows, {FEWEST_UNITS} needed" if units < FEWEST_UNITS else None
+    return f"{units} {units_of(mode)}, {FEWEST_UNITS} needed" if units < FEWEST_UNITS else None

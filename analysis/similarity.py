@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from analysis.calibration import floor_of
+from analysis.modes import LIVE
 from analysis.outputs import output_shown
 from analysis.score_intervals import score_interval, why_no_interval
 from analysis.stats.windows import Windows
@@ -63,11 +64,11 @@ class Similarity:
         """The candidate's, by the metric's name, as all metrics of outputs; nothing where none is asked."""
         if not self._model:
             return {}
-        found, why = None, no_score(None)
+        found, why = None, no_score(None, LIVE)
         if self._windows is not None:
             means = self._windows.means(candidate)
             found = score_interval(means, "share", self._windows.pairs_per_unit(candidate), self._alpha)
-            why = no_score(len(means)) or why_no_interval(len(means))
+            why = no_score(len(means), LIVE) or why_no_interval(len(means))
         return {NAME: output_shown("share", found, self._spread(), why)}
 
     def show(self) -> dict[str, Any] | None:

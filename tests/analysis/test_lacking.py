@@ -82,4 +82,4 @@ def test_without_a_floor_it_says_why_there_is_none_and_in_the_calibration_that_i
     said = lacking(seen(np.zeros(40)), None)
     assert said is not None and "no two texts of the control" in said and "begin anew" in said
     shown = outputs_shown(None, "quick", 0.05, {})
-    assert shown["label"] == "UNDECIDED" and "the calibration is not over" in shown["lacking"]
+    assert shown["label"] == "UNDECIDED" and shown["lacking"] == "the calibration is not over"
