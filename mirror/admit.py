@@ -1,4 +1,4 @@
-"""Whether the shadow process takes a copy: by phase, by room, and whole conversations or none."""
+"""Whether the shadow process takes a copy: by phase, by load, and whole conversations or none."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -51,16 +51,14 @@ class Admission:
         self._remember = remember
         self._known: OrderedDict[int, _Conversation] = OrderedDict()
 
-    def refusal(
-        self, root: int, turn: int, *, phase: Phase, inflight: int, room: bool, copies: int = 1
-    ) -> str | None:
+    def refusal(self, root: int, turn: int, *, phase: Phase, inflight: int, copies: int = 1) -> str | None:
         """Why a copy is dropped, or None to take it.
 
-        `inflight` counts the copies that wait for an arm; `room` says whether its bytes may be held; `copies`
-        is how often a conversation that begins now is sent.
+        `inflight` counts the copies that wait for an arm; `copies` is how often a conversation that begins
+        now is sent.
         """
         known = self._known.get(root)
-        reason = self._refusal(known, root, turn, phase, inflight, room)
+        reason = self._refusal(known, root, turn, phase, inflight)
         if known is None or (turn == 0 and reason is None and known.closed is not None):
             # Of two that begin with the same words, the one that runs is not cut by the other's beginning.
             self._known[root] = _Conversation(reason, turn, copies)
@@ -79,7 +77,7 @@ class Admission:
         return 1 if known is None else known.copies
 
     def lost(self, root: int, reason: str) -> None:
-        """A turn that was taken could not be sent: no later one is taken."""
+        """A turn that was taken was not sent, or not answered to its end here: no later one is taken."""
         if (known := self._known.get(root)) is not None:
             known.closed = reason
 
@@ -88,7 +86,7 @@ class Admission:
         self._known.clear()
 
     def _refusal(
-        self, known: _Conversation | None, root: int, turn: int, phase: Phase, inflight: int, room: bool
+        self, known: _Conversation | None, root: int, turn: int, phase: Phase, inflight: int
     ) -> str | None:
         if phase.name == "paused":
             return PAUSED
@@ -102,6 +100,6 @@ class Admission:
         if phase.name in ("calibration", "forced", "scored") and root & 1:
             return phase.name
         limit = self._max_inflight if turn > 0 else self._most_to_begin
-        if inflight >= limit or not room:
+        if inflight >= limit:
             return OVERLOAD
         return None

@@ -11,7 +11,7 @@ from typing import Any
 from mirror import forced, scored
 from mirror.frames import Copy
 from mirror.headers import MARKER, copy_headers
-from mirror.pair import READ_BYTES
+from mirror.pair import READ_BYTES, Key
 from mirror.rewrite import Body
 from mirror.spec import TWIN, ArmSpec, MirrorExperiment
 from wire.dialect import dialect
@@ -61,7 +61,6 @@ class Arm:
         self.loop = loop
         self.origin = Origin.parse(spec.url)
         self.pool = self.another_pool()
-        self.receiving_bytes = 0  # what answers under way hold in memory
         self.reading: set[Reading] = set()
         self._busy_ns = 0  # of answers that have ended: how long they were in flight, together
         self.endings: Counter[str] = Counter()
@@ -182,10 +181,22 @@ class Arm:
         ]
         return request_bytes("POST", self.origin.path + path, headers, content)
 
-    def send(self, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]) -> None:
-        """Write a prepared request now; never waits.  `done(answer)` is called once."""
+    def send(
+        self,
+        id: str,
+        prepared: Prepared,
+        order: int,
+        *,
+        grows: Callable[[str, Key, int], bool],
+        done: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """Write a prepared request of the copy `id` now; never waits.
+
+        `grows(id, key, size)` is told of what comes, and says whether it may be kept: if not, the answer is
+        given up.  `done(answer)` is called once.
+        """
         self.rewrites.update(prepared.rewrites)
-        reading = Reading(self, prepared, order, done)
+        reading = Reading(self, id, prepared, order, grows, done)
         reading.since_ns = monotonic_ns()
         self.reading.add(reading)
         reading.send()
@@ -201,10 +212,12 @@ class Arm:
             "rewrites": dict(self.rewrites),
         }
 
-    def give_up(self) -> None:
-        """End the answers under way: their connections close, and the engine is rid of the requests."""
+    def give_up(self, id: str | None = None) -> None:
+        """End the answers under way (to the copy `id`, or all): their connections close, and the engine is
+        rid of the requests."""
         for reading in list(self.reading):
-            reading.stop(Ending.CANCELLED)
+            if id is None or reading.id == id:
+                reading.stop(Ending.CANCELLED)
 
     def count(self, why: str, status: int | None) -> None:
         """An answer has ended.  One that we did not want to its end is neither good nor bad."""
@@ -223,11 +236,20 @@ class Reading:
     """One arm's answer to one copy while it comes."""
 
     def __init__(
-        self, arm: Arm, prepared: Prepared, order: int, done: Callable[[dict[str, Any]], None]
+        self,
+        arm: Arm,
+        id: str,
+        prepared: Prepared,
+        order: int,
+        grows: Callable[[str, Key, int], bool],
+        done: Callable[[dict[str, Any]], None],
     ) -> None:
+        self.id = id
         self._arm = arm
         self._prepared = prepared
+        self._key = (arm.spec.side, prepared.twin)
         self._order = order
+        self._grows = grows
         self._done = done
         self.since_ns = 0  # when it came to be in flight
         self._exchange: Exchange | None = None
@@ -265,10 +287,11 @@ class Reading:
             # Its text compares with nothing now; its beginning tells when the first tokens came.
             del self._reads[_BEGINNING:]
             self.stop(TOO_LARGE)
-            return
-        self._held += size
-        self._arm.receiving_bytes += size
-        self._reads.append((at_ns, body))
+        elif self._grows(self.id, self._key, size):
+            self._held += size
+            self._reads.append((at_ns, body))
+        else:
+            self.stop(Ending.CANCELLED)
 
     def ended(self, ending: Ending, at_ns: int) -> None:
         arm, exchange = self._arm, self._exchange
@@ -287,7 +310,6 @@ class Reading:
         for timer in self._timers:
             timer.cancel()
         arm.ended(self, at_ns)
-        arm.receiving_bytes -= self._held
         why = self._why or str(ending)
         head = self._head
         arm.count(why, None if head is None else head.status)
@@ -295,8 +317,8 @@ class Reading:
             self._sent_ns = exchange.written_ns  # no connection's making is part of what the arm takes
         self._done(
             {
-                "arm": arm.spec.side,
-                "twin": self._prepared.twin,
+                "arm": self._key[0],
+                "twin": self._key[1],
                 "order": self._order,
                 "sent_ns": self._sent_ns,
                 "head_ns": self._head_ns,

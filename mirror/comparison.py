@@ -1,13 +1,13 @@
 """One experiment at work: which copies are taken, and for which arms."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from time import monotonic_ns
 from typing import Any
 
-from mirror.admit import Admission, Phase
+from mirror.admit import OVERLOAD, Admission, Phase
 from mirror.arms import TOO_LARGE, Arm
 from mirror.copyable import copyable
 from mirror.dispatch import Dispatch
@@ -19,6 +19,7 @@ from mirror.pace import Pace
 from mirror.pair import DRAIN, DUPLICATE, STOPPED, Joiner
 from mirror.readiness import NOT_READY
 from mirror.rewrite import Body
+from mirror.room import Room
 from mirror.sample import copies_of
 from mirror.sequels import Sequels
 from mirror.slots import BETWEEN_SLOTS
@@ -37,8 +38,8 @@ _GRACE_S = 5.0
 class Comparison:
     """Takes the copies of one experiment, sends them, and delivers pairs.
 
-    `deliver(pair)` returns None, or why the pair was dropped.  `held_bytes()` is the memory all experiments
-    hold.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
+    `deliver(pair)` returns None, or why the pair was dropped.  `room` is the memory for all experiments'
+    copies.  `tell_ids(frame)` takes the token ids of copies' prompts where they are wanted (`mirror.ids`).
     `lacking()` are the arms that are not ready for copies, `lost()` those that went by no fault of theirs,
     `forgone()` those that never will be and are not waited for.
     `bring(arm)` makes an arm stand where they take turns; left out, by its address.  `over()` is told once
@@ -53,7 +54,7 @@ class Comparison:
         rng: Random,
         loop: asyncio.AbstractEventLoop,
         deliver: Callable[[dict[str, Any]], str | None],
-        held_bytes: Callable[[], int],
+        room: Room,
         tell_ids: Callable[[bytes], bool] | None = None,
         lacking: Callable[[], list[str]] = list,
         lost: Callable[[], list[str]] = list,
@@ -74,11 +75,13 @@ class Comparison:
             self._marked(deliver),
             patience_ns=int(spec.patience_s * 1e9),
             deadline_ns=int((experiment.longest_s + _GRACE_S) * 1e9),
+            room=room,
+            gave_up=self._gave_up,
         )
         self._spec = spec
         self._admission = Admission(experiment.max_inflight)
         self._golden = Golden(experiment, monotonic_ns)
-        self._held_bytes = held_bytes
+        self._room = room
         self._lacking = lacking
         self._lost = lost
         self._forgone = forgone
@@ -92,6 +95,7 @@ class Comparison:
             self.joiner,
             self._sequels,
             rng,
+            room,
             phase=lambda: self._phase,
             failing=self._failing,
             goes_on=lambda: not (self._stopping or self._rests),
@@ -122,11 +126,6 @@ class Comparison:
     def undone(self) -> tuple[str, str] | None:
         """The phase that cannot be, and why, where it was asked for."""
         return self._sequels.undone
-
-    @property
-    def held_bytes(self) -> int:
-        """The memory of this experiment's copies: requests, answers under way, answers kept."""
-        return self.joiner.held_bytes + sum(arm.receiving_bytes for arm in self.engines)
 
     def _take_turns(
         self, spec: SlotSpec, bring: Bring | None, over: Over | None, recorded: Open | None
@@ -196,19 +195,21 @@ class Comparison:
             arms = [arm for arm in self.arms if arm.spec.name not in phase.out]
         rate = self.matching.rate if copy.golden is None else 1.0
         times = copies_of(self.experiment.salt, copy.root, rate)
-        size = len(copy.body) * (2 if block is not None else len(arms) * len(twins))
+        size = len(copy.body) * (1 + len(arms) * len(twins))  # itself, and what is made of it for each
         reason = self._unfit(copy) or self._admission.refusal(
             copy.root,
             copy.turn,
             phase=phase if phase.name != "calibration" or self._doubles else replace(phase, name="live"),
             inflight=joiner.inflight if block is None else len(arms[0].reading),
-            room=self._held_bytes() + size * times <= self._spec.held_bytes,
             copies=times,
         )
         if reason is not None:
             joiner.drop(reason)
             return
         times = self._admission.copies(copy.root)
+        if not self._room.make(size, copies=times, begins=copy.turn == 0):
+            self._lose(copy.root, OVERLOAD)
+            return
         encoded = any(name.lower() == b"content-encoding" for name, _ in copy.headers)
         body = Body(copy.path, copy.body, encoded=encoded)
         try:
@@ -228,8 +229,7 @@ class Comparison:
                 for number in range(times)
             ]
         except ValueError:
-            joiner.drop(UNSENDABLE)
-            self._admission.lost(copy.root, UNSENDABLE)
+            self._lose(copy.root, UNSENDABLE)
             return
         for number, prepared in enumerate(duplicates):
             self._dispatch.send(copy, number, prepared, size, block=block, form=body.form())
@@ -238,6 +238,19 @@ class Comparison:
         due = (phase.name,) if block is None else (block.phase, block.second.arm)
         if copy.golden is None and (next := self._golden.due(*due)) is not None:
             self.take(next)
+
+    def _lose(self, root: int, reason: str) -> None:
+        """A turn that was to be taken is dropped, and no later one of its conversation is taken."""
+        self.joiner.drop(reason)
+        self._admission.lost(root, reason)
+
+    def _gave_up(self, id: str, head: Mapping[str, Any]) -> None:
+        """An open copy was dropped for want of memory: no arm goes on with it, nor with its conversation."""
+        self._admission.lost(head["root"], OVERLOAD)
+        for arm in self.engines:
+            arm.give_up(id)
+        if self._slots is not None:
+            self._slots.let_go(id)
 
     def served(self, served: Served) -> None:
         """Production's own answer to a copy has ended."""
@@ -277,7 +290,7 @@ class Comparison:
             "paused": self.paused,
             "epoch": self.phase.epoch,
             "inflight": self.joiner.inflight,
-            "held_bytes": self.held_bytes,
+            "held_bytes": self.joiner.held_bytes,
             "strays": self.joiner.strays,
             "lacking": self._missing(),
             "rate": self.matching.rate,

@@ -6,13 +6,14 @@ from time import monotonic_ns
 from typing import Any
 
 from mirror import ids
-from mirror.admit import Phase
+from mirror.admit import OVERLOAD, Phase
 from mirror.arms import Prepared
 from mirror.frames import Copy
 from mirror.golden import GOLDEN
 from mirror.heads import copy_head
 from mirror.pair import WARM_UP, Joiner, no_answer
 from mirror.readiness import NOT_READY
+from mirror.room import Room
 from mirror.sequel import Sequel
 from mirror.sequels import Sequels
 from mirror.slots import Block
@@ -33,6 +34,7 @@ class Dispatch:
         joiner: Joiner,
         sequels: Sequels,
         rng: Random,
+        room: Room,
         *,
         phase: Callable[[], Phase],
         failing: Callable[[], list[str]],
@@ -43,6 +45,7 @@ class Dispatch:
         self._joiner = joiner
         self._sequels = sequels
         self._rng = rng
+        self._room = room
         self._phase = phase
         self._failing = failing
         self._goes_on = goes_on
@@ -74,8 +77,8 @@ class Dispatch:
             tell = None if duplicate else self._tell_ids
             if tell is not None and (told := ids.told_by(copy, answer)) is not None:
                 tell(told)
-            joiner.answered(id, answer, monotonic_ns())
-            if sequel is not None and answer["arm"] == CONTROL and self._goes_on():
+            is_wanted = joiner.answered(id, answer, monotonic_ns())
+            if is_wanted and sequel is not None and answer["arm"] == CONTROL and self._goes_on():
                 self._follow(copy, duplicate, answer, sequel)
 
         at_ns = monotonic_ns()
@@ -97,7 +100,7 @@ class Dispatch:
             if each.arm.spec.name in failing:
                 joiner.answered(id, no_answer(keys[order], order, at_ns, at_ns, NOT_READY), at_ns)
             else:
-                each.arm.send(each, order, done)
+                each.arm.send(id, each, order, grows=joiner.grows, done=done)
 
     def _follow(self, copy: Copy, duplicate: int, answer: dict[str, Any], sequel: Sequel) -> None:
         """The control has answered: what follows upon it goes to all arms now, at one moment."""
@@ -110,11 +113,14 @@ class Dispatch:
         mark = WARM_UP if at_ns < self._warm_until(at_ns, None) else None
         head = sequel.head(copy, at_ns, self._phase().epoch, mark, duplicate) | following.told
         size = sum(len(each.request) for each in prepared)
+        if not self._room.make(size):
+            joiner.drop(OVERLOAD)
+            return
         if not joiner.open(id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns, alone=True):
             return
         done = sequel.heard(following, lambda answer: joiner.answered(id, answer, monotonic_ns()))
         for order, each in enumerate(prepared):
-            each.arm.send(each, order, done)
+            each.arm.send(id, each, order, grows=joiner.grows, done=done)
 
     def _warm_until(self, at_ns: int, block: Block | None) -> int:
         warm_up_ns = int(self._experiment.warm_up_s * 1e9)

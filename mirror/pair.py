@@ -3,7 +3,11 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
+
+from mirror.admit import OVERLOAD
+from mirror.room import Holder, Room
 
 UNANSWERED = "unanswered"  # how an answer ended that never did
 UNSENT = "unsent"
@@ -16,7 +20,7 @@ UNFIT_PAIRS = frozenset({PAIR_TOO_LARGE, UNPACKABLE})  # dropped for what they a
 
 Key = tuple[str, int]  # an arm and which of its answers: its twin
 
-READ_BYTES = 64  # what keeping one read costs beside its bytes
+READ_BYTES = 136  # what keeping one read costs beside its bytes: a tuple, an instant, a head, a place
 
 
 def answer_bytes(answer: Mapping[str, Any]) -> int:
@@ -50,10 +54,11 @@ class _Open:
     deadline_ns: int
     request_bytes: int
     alone: bool  # production has no answer to this copy
+    holder: Holder
     answers: list[Mapping[str, Any]] = field(default_factory=list)
     production: Mapping[str, Any] | None = None
     give_up_ns: int | None = None  # set once all arms have answered and only production is missing
-    held_bytes: int = 0
+    coming_bytes: dict[Key, int] = field(default_factory=dict)  # of answers that have not ended
 
 
 class Joiner:
@@ -64,6 +69,9 @@ class Joiner:
     then.  Arms are expected to end every answer themselves, their timeouts included.  `deadline_ns` after
     its dispatch whatever arm was asked and has not answered has failed, and its copy is a pair: it must not
     gain by its silence.  What an arm was never asked is no fault of it: such a copy is dropped.
+
+    What copies hold in memory is booked with `room`.  A copy for which there is none is given up in all
+    arms, for half a pair compares with nothing: `gave_up(id, head)` is told.
     """
 
     def __init__(
@@ -73,11 +81,15 @@ class Joiner:
         *,
         patience_ns: int,
         deadline_ns: int,
+        room: Room | None = None,
+        gave_up: Callable[[str, Mapping[str, Any]], None] = lambda _id, _head: None,
     ) -> None:
         self._experiment = experiment
         self._deliver = deliver
         self._patience_ns = patience_ns
         self._deadline_ns = deadline_ns
+        self._room = room or Room(1 << 62, 1)
+        self._gave_up = gave_up
         self._open: dict[str, _Open] = {}
         self._admitted = 0
         self._paired = 0
@@ -106,17 +118,17 @@ class Joiner:
             self.drop(DUPLICATE)
             return False
         self._admitted += 1
-        self._open[id] = _Open(
+        copy = self._open[id] = _Open(
             {"experiment": self._experiment, "id": id, **head},
             {key: order for order, key in enumerate((*arms, later) if later else arms)},
             dict.fromkeys(arms, now_ns),
             now_ns + self._deadline_ns,
             request_bytes,
             alone,
-            held_bytes=request_bytes,
+            self._room.enter(partial(self._give_way, id)),
         )
         self.inflight += 1
-        self.held_bytes += request_bytes
+        self._hold(copy, request_bytes)
         return True
 
     def note(self, id: str, fields: Mapping[str, Any]) -> None:
@@ -141,24 +153,34 @@ class Joiner:
             self._admitted += n
             self._dropped[reason] += n
 
-    def answered(self, id: str, answer: Mapping[str, Any], now_ns: int) -> None:
-        """An arm's answer has ended, well or badly."""
+    def grows(self, id: str, key: Key, size: int) -> bool:
+        """`size` bytes of an arm's answer have come.  False: the copy is given up, and they are not kept."""
+        copy = self._open.get(id)
+        if copy is None or key not in copy.waits_for or not self._has_room(id, copy, size):
+            return False
+        copy.coming_bytes[key] = copy.coming_bytes.get(key, 0) + size
+        self._hold(copy, size)
+        return True
+
+    def answered(self, id: str, answer: Mapping[str, Any], now_ns: int) -> bool:
+        """An arm's answer has ended, well or badly.  False: nobody waited for it."""
         copy = self._open.get(id)
         key = (answer["arm"], answer["twin"])
         if copy is None or key not in copy.waits_for:
             self.strays += 1
-            return
+            return False
         del copy.waits_for[key]
         copy.answers.append(answer)
-        self._hold(copy, answer_bytes(answer))
+        self._hold(copy, answer_bytes(answer) - copy.coming_bytes.pop(key, 0))
         if copy.waits_for:
-            return
+            return True
         self.inflight -= 1
         self._hold(copy, -copy.request_bytes)
         if copy.production is not None or copy.alone:
             self._pair(id, copy)
         else:
             copy.give_up_ns = now_ns + self._patience_ns
+        return True
 
     def served(self, id: str, production: Mapping[str, Any]) -> None:
         """Production's answer, which may come before or after the arms'."""
@@ -166,10 +188,12 @@ class Joiner:
         if copy is None or copy.production is not None:
             self.strays += 1
             return
-        copy.production = production
-        self._hold(copy, answer_bytes(production))
         if not copy.waits_for:
+            copy.production = production
             self._pair(id, copy)
+        elif self._has_room(id, copy, size := answer_bytes(production)):
+            copy.production = production
+            self._hold(copy, size)
 
     def expire(self, now_ns: int) -> None:
         """Let pairs go that have waited long enough, and copies that will never be pairs."""
@@ -238,8 +262,25 @@ class Joiner:
 
     def _leave(self, id: str, copy: _Open) -> None:
         del self._open[id]
-        self.held_bytes -= copy.held_bytes
+        self.held_bytes -= copy.holder.held_bytes
+        self._room.leave(copy.holder)
 
     def _hold(self, copy: _Open, size: int) -> None:
-        copy.held_bytes += size
+        self._room.hold(copy.holder, size)
         self.held_bytes += size
+
+    def _has_room(self, id: str, copy: _Open, size: int) -> bool:
+        """Whether an open copy may hold `size` bytes more; where it may not, it is given up."""
+        has = self._room.make(size, held_bytes=copy.holder.held_bytes)
+        if not has:
+            self._give_way(id)
+        return has
+
+    def _give_way(self, id: str) -> None:
+        """What a copy holds is needed: it is dropped, or a pair now where only production is missing."""
+        copy = self._open[id]
+        if copy.waits_for:
+            self._lose(id, copy, OVERLOAD)
+            self._gave_up(id, copy.head)
+        else:
+            self._pair(id, copy)

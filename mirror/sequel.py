@@ -95,7 +95,7 @@ class Sequel(ABC):
             "turn": copy.turn,
         }
 
-    def heard(self, following: Following, done: Done) -> Done:
+    def heard(self, following: Following, done: Callable[[dict[str, Any]], object]) -> Done:
         """`done`, told of each answer once it was looked at; until then the requests are under way."""
         self.under_way += len(following.prepared)
         self._none = 0

@@ -25,6 +25,7 @@ from mirror.lateness import Lateness
 from mirror.observations import Observations
 from mirror.pair import PAIR_TOO_LARGE, UNPACKABLE
 from mirror.readiness import Readiness
+from mirror.room import Room
 from mirror.spec import MirrorExperiment, ShadowSpec
 from mirror.switched import Switched
 from mirror.traffic import Open
@@ -106,6 +107,7 @@ class Shadow:
         self._phases: dict[str, Phase] = {}
         self._ended: dict[str, int] = {}  # the last epoch of comparisons that have ended
         self.ids = Observations(os.path.join(spec.run_dir, ids.SOCKET), ids.LINE_BYTES, lambda _frame: None)
+        self.room = Room(spec.held_bytes, _most_copies(spec))
         self.comparisons = {one.name: self._comparison(one) for one in spec.experiments}
         frame_bytes = max(2 * spec.copy_bytes, spec.lane_bytes)
         self.inlet = Inlet(os.path.join(spec.run_dir, LANE_SOCKET), frame_bytes, self._took)
@@ -129,7 +131,7 @@ class Shadow:
             rng=self._rng,
             loop=asyncio.get_running_loop(),
             deliver=self._deliver,
-            held_bytes=self._held_bytes,
+            room=self.room,
             tell_ids=self.ids.offer if self._spec.tells_ids else None,
             lacking=lambda: self._readiness.lacking(experiment),
             lost=lambda: self._readiness.lost(experiment),
@@ -162,6 +164,7 @@ class Shadow:
         no more copies; what it has under way ends, and its books close, before the new ones begin.
         """
         self._spec = spec
+        self.room.bound(spec.held_bytes, _most_copies(spec))
         wanted = {experiment.name: experiment for experiment in spec.experiments}
         ending = [one for name, one in self.comparisons.items() if wanted.get(name) != one.experiment]
         if ending:
@@ -277,9 +280,6 @@ class Shadow:
     def _is_busy(self) -> bool:
         return any(comparison.joiner.inflight for comparison in self.comparisons.values())
 
-    def _held_bytes(self) -> int:
-        return sum(comparison.held_bytes for comparison in self.comparisons.values())
-
     async def _tick(self) -> None:
         for tick in count(1):
             await asyncio.sleep(1.0)
@@ -330,6 +330,10 @@ class Shadow:
     def _task_failed(self, name: str, error: BaseException) -> None:
         if not self._failed.done():
             self._failed.set_exception(error)
+
+
+def _most_copies(spec: ShadowSpec) -> int:
+    return sum(experiment.max_inflight for experiment in spec.experiments)
 
 
 def _pack(kind: str, fields: dict[str, Any]) -> bytes:

@@ -49,7 +49,7 @@ class Block:
         self.since_ns: int | None = None  # when its first slot began
         self.until_ns: int | None = None  # when it was shut
         self.again_ns: int | None = None  # when its second slot began
-        self.held: list[Held] = []
+        self.held: dict[str, Held] = {}  # by id, in order
         self.sent = 0  # requests of a recording whose turn has come, in both slots
         self.late_ns = 0  # by how much the latest of them came after its instant
 
@@ -66,7 +66,7 @@ class Block:
     def hold(self, now_ns: int, id: str, copy: Copy, duplicate: int) -> None:
         """A copy was sent just now."""
         assert self.since_ns is not None
-        self.held.append(Held(now_ns - self.since_ns, id, copy, duplicate))
+        self.held[id] = Held(now_ns - self.since_ns, id, copy, duplicate)
 
     @property
     def shift_ns(self) -> int:

@@ -98,6 +98,11 @@ class Switchback:
         """A pause: what is under way is given up, and is no whole block."""
         self._disturbed = True
 
+    def let_go(self, id: str) -> None:
+        """A copy was dropped: it is not repeated, and not kept for that."""
+        if (block := self._running) is not None:
+            block.held.pop(id, None)
+
     def reached(self, phase: Phase) -> Phase:
         """The phase, with as many blocks as there have been by now."""
         return replace(phase, blocks=self._number, turns=self._turns)
@@ -218,13 +223,13 @@ class Switchback:
         loop = asyncio.get_running_loop()
         block.again_ns = monotonic_ns()
         began_s = loop.time()
-        due, block.held = block.held, []
-        for place, held in enumerate(due):
+        while block.held:
+            id, held = next(iter(block.held.items()))
             wait_s = began_s + held.offset_ns / 1e9 - loop.time()
             if wait_s > 0:
-                block.held = due[place:]  # a stop meanwhile gives these up
                 await asyncio.sleep(wait_s)
-            block.held = due[place + 1 :]
+            if block.held.pop(id, None) is None:
+                continue  # it was given up meanwhile
             if held.copy.golden is None:
                 block.came(max(0.0, loop.time() - began_s - held.offset_ns / 1e9))
             self._send(block, held)
@@ -251,9 +256,9 @@ class Switchback:
         def done(answer: dict[str, Any]) -> None:
             joiner.answered(held.id, answer, monotonic_ns())
 
-        arm.send(prepared, 1, done)
+        arm.send(held.id, prepared, 1, grows=joiner.grows, done=done)
 
     def _give_up(self, block: Block, reason: str) -> None:
-        due, block.held = block.held, []
-        for held in due:
-            self._joiner.lose(held.id, reason)
+        due, block.held = block.held, {}
+        for id in due:
+            self._joiner.lose(id, reason)

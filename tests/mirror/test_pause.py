@@ -16,6 +16,7 @@ from mirror.arms import Arm
 from mirror.comparison import Comparison
 from mirror.frames import Copy, read_frame
 from mirror.matching import SLICE_NS
+from mirror.room import Room
 from mirror.spec import ArmSpec, MirrorExperiment, ShadowSpec, SlotSpec
 from tests.mirror.scripted import engine, hang, tokens
 from tests.mirror.staging import copy_frame, experiment, play, until
@@ -34,7 +35,7 @@ def comparison(told: MirrorExperiment, pairs: list[dict[str, Any]], **more: Any)
         rng=Random(1),
         loop=asyncio.get_running_loop(),
         deliver=pairs.append,
-        held_bytes=lambda: 0,
+        room=Room(1 << 30, told.max_inflight),
         **more,
     )
     one.phase = Phase("live", 1)
@@ -114,7 +115,7 @@ def test_an_answer_that_a_pause_gives_up_has_no_tokens_to_force() -> None:
             assert forcing is not None
             await until(lambda: forcing.ready)
             one.take(copy("a"))
-            await until(lambda: all(arm.receiving_bytes > 2_000 for arm in one.arms))
+            await until(lambda: one.joiner.held_bytes > 8_000)
             one.switch(True)
             assert not any(arm.reading for arm in one.arms)
             assert one.books()["dropped"] == {"paused": 1}

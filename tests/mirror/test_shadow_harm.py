@@ -94,14 +94,14 @@ def test_overload_sheds_whole_conversations_in_all_arms_together(tmp_path: Path)
 def test_memory_held_is_a_reason_to_shed(tmp_path: Path) -> None:
     async def run() -> None:
         async with engine(scripted.hang) as control:
-            told = experiment(ArmSpec("control", control.url), timeout_s=0.5)
-            async with shadow(tmp_path, told, held_bytes=10_000) as stage:
+            told = experiment(ArmSpec("control", control.url), timeout_s=0.5, max_inflight=5)
+            async with shadow(tmp_path, told, held_bytes=40_000) as stage:
                 _, lane = await stage.worker()
                 for root in range(5):
                     lane.write(copy_frame(str(root), root, body=b"x" * 4000) + served_frame(str(root)))
-                await until(lambda: len(stage.analysis.of("pair")) == 2)
+                await until(lambda: len(stage.analysis.of("pair")) == 3)
                 lane.close()
-            assert stage.books["dropped"] == {"overload": 3}
+            assert stage.books["dropped"] == {"overload": 2}
 
     play(run)
 
