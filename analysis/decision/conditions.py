@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from math import log1p
+from math import inf, log1p
 from typing import Literal, get_args
 
 from analysis.measure import LATENCIES, Latency
@@ -67,14 +67,16 @@ def parse(text: str) -> Condition:
         raise ConditionError(f"--fail-if {text!r}: only {', '.join(LATENCIES)} have percentiles")
     if percentile is not None and not 0 < float(percentile) < 100:
         raise ConditionError(f"--fail-if {text!r}: a percentile lies between p0 and p100, as p95 does")
-    scale, bound = _bound(text, kind, measure, found["sign"], float(found["number"]), found["unit"])
+    scale, bound = _bound(text, kind, found["sign"], float(found["number"]), found["unit"])
+    side: Literal["<", ">"] = "<" if found["side"].startswith("<") else ">"
+    _must_be_possible(text, measure, scale, side, bound)
     return Condition(
         text=text.strip(),
         candidate=found["candidate"],
         kind=kind,
         measure=measure,
         share=_share(percentile, scale),
-        side="<" if found["side"].startswith("<") else ">",
+        side=side,
         scale=scale,
         bound=bound,
     )
@@ -99,16 +101,33 @@ def _kind(text: str, measure: str) -> Kind:
     raise ConditionError(f"--fail-if {text!r}: there is no measure {measure!r}; there are {known}")
 
 
-def _reached(text: str, measure: str, bound: float) -> float:
-    """The bound of a score, which must be one that its mean can be."""
-    unit: Unit = "share" if measure == SIMILARITY else every_metric()[measure].unit
-    least, most = reach(unit)
-    if not least <= bound <= most:
-        raise ConditionError(f"--fail-if {text!r}: the mean of {measure} lies from {least:g} to {most:g}")
-    return bound
+def _must_be_possible(text: str, measure: str, scale: Scale, side: Literal["<", ">"], bound: float) -> None:
+    """Beyond a bound there must be values, and on this side of it, too: a gate that is never shut, or always,
+    is a mistake that nobody would see."""
+    least, most, what = _reach(measure, scale)
+    if least <= bound <= most and bound != (least if side == "<" else most):
+        return
+    is_never = bound >= most if side == ">" else bound <= least
+    when = "is never met" if is_never else "is always met"
+    raise ConditionError(f"--fail-if {text!r}: {what}, so it {when}; write a bound within, as in {_EXAMPLES}")
 
 
-def _bound(text: str, kind: Kind, measure: str, sign: str, number: float, unit: str) -> tuple[Scale, float]:
+def _reach(measure: str, scale: Scale) -> tuple[float, float, str]:
+    """From where to where values lie, in the scale's own unit and in words."""
+    if scale == "score":
+        unit: Unit = "share" if measure == SIMILARITY else every_metric()[measure].unit
+        least, most = reach(unit)
+        return least, most, f"the mean of {measure} lies from {least:g} to {most:g}"
+    if scale == "share":
+        return 0.0, 1.0, "a share of answers lies from 0% to 100%"
+    if scale == "points":
+        return -1.0, 1.0, "a share is at most 100% above or below another"
+    if scale == "ms":
+        return 0.0, inf, "a latency lies above 0ms"
+    return -inf, inf, "no latency changes by so much"
+
+
+def _bound(text: str, kind: Kind, sign: str, number: float, unit: str) -> tuple[Scale, float]:
     signed = -number if sign == "-" else number
     if kind == "latency":
         if unit == "%" and sign:
@@ -124,7 +143,7 @@ def _bound(text: str, kind: Kind, measure: str, sign: str, number: float, unit: 
     if kind == "output":
         if unit:
             raise ConditionError(f"--fail-if {text!r}: a score has no unit; bound it as in 'exact_match<0.9'")
-        return "score", _reached(text, measure, signed)
+        return "score", signed
     if unit != "%":
         raise ConditionError(
             f"--fail-if {text!r}: a share of answers is bounded in %, as in 'errors>1%', or in points above"

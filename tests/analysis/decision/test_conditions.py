@@ -62,12 +62,45 @@ def test_a_name_before_a_colon_is_the_candidate_it_is_about() -> None:
         ("kl_k3>1.5", "the mean of kl_k3 lies from 0 to 1"),
         ("length_ratio>20", "the mean of length_ratio lies from 0.1 to 10"),
         ("embedding_similarity<-1", "the mean of embedding_similarity lies from 0 to 1"),
+        ("errors>150%", "a share of answers lies from 0% to 100%, so it is never met"),
+        ("errors>100%", "a share of answers lies from 0% to 100%, so it is never met"),
+        ("slo_met<0%", "a share of answers lies from 0% to 100%, so it is never met"),
+        ("slo_met<101%", "a share of answers lies from 0% to 100%, so it is always met"),
+        ("errors>+150%", "a share is at most 100% above or below another, so it is never met"),
+        ("slo_met<-100%", "a share is at most 100% above or below another, so it is never met"),
+        ("ttft<0ms", "a latency lies above 0ms, so it is never met"),
+        ("exact_match>1", "the mean of exact_match lies from 0 to 1, so it is never met"),
+        ("exact_match<0", "the mean of exact_match lies from 0 to 1, so it is never met"),
+        (f"ttft>+{'9' * 400}%", "no latency changes by so much, so it is never met"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line_that_says_what_would_do(text: str, said: str) -> None:
     with pytest.raises(ConditionError) as refused:
         parse(text)
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@given(
+    st.sampled_from(["errors", "slo_met", "exact_match", "refusal", "ttft_p99"]),
+    st.sampled_from(["<", ">"]),
+    st.sampled_from(["", "+", "-"]),
+    st.integers(0, 300),
+    st.sampled_from(["", "%", "ms"]),
+)
+def test_what_is_taken_can_be_met_and_can_be_kept(
+    measure: str, side: str, sign: str, number: int, unit: str
+) -> None:
+    """On either side of its bound there are values that the measure can have."""
+    try:
+        found = parse(f"{measure}{side}{sign}{number}{unit}")
+    except ConditionError:
+        return
+    least, most = {"share": (0.0, 1.0), "points": (-1.0, 1.0)}.get(found.scale, (-9e9, 9e9))
+    if found.scale == "score":
+        least, most = (-1.0, 1.0) if measure == "refusal" else (0.0, 1.0)
+    if found.scale == "ms":
+        least = 0.0
+    assert (least < found.bound <= most) if side == "<" else (least <= found.bound < most)
 
 
 @given(st.text(max_size=30))
