@@ -155,6 +155,8 @@ class Calibrating:
         """
         asked, missing = self._spec.calibration_pairs, self.wanted_pairs - self.pairs
         told = f"{self.progress:.0%} done, {self.pairs} of {self.wanted_pairs} pairs"
+        if self.elapsed_s < self._spec.calibration_s:
+            told += f", {self.elapsed_s:.0f} of {self._spec.calibration_s:g} s"
         if missing > 0 and self.pairs > 1 and self.elapsed_s:
             left_s = missing * self.elapsed_s / (self.pairs - 1)
             told += f", about {_length(left_s)} more as they come now"

@@ -59,6 +59,15 @@ def undecided(mode: str, units: int, progress: float, replay: Mapping[str, Any] 
     return f"{missing} more {units_of(mode)} needed at least" if missing else f"{progress:.0%} of the way"
 
 
+def until_judged(mode: str, replay: Mapping[str, Any] | None, setting: str) -> str:
+    """What brings a phase to its end in which nobody is judged; `setting` says how long it was asked to be."""
+    if mode != REPLAY:
+        return f"if no more pairs come, send more requests, or begin anew with a smaller {setting}"
+    if replay is not None and replay["over"]:
+        return f"all of the replay is sent: {MORE_RECORDED}, or begin anew with a smaller {setting}"
+    return "the replay goes on"
+
+
 def replayed(replay: Mapping[str, Any] | None) -> str:
     """How much of a replay is done, in words; empty where nothing is replayed, or it is not known yet."""
     if replay is None:

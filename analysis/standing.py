@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from analysis.amiss import amiss
 from analysis.mending import mend
-from analysis.modes import undecided
+from analysis.modes import undecided, until_judged
 from analysis.rates import MORE_ERRORS
 from analysis.stats.contrast import PENALTY
 from analysis.stats.sequence import FEWEST_UNITS, asymptotic_log_evidence, bernstein_interval
@@ -103,7 +103,11 @@ def summary(
 ) -> str:
     """One or two sentences on where the experiment stands; `calibrated`, `replay`: how much is done."""
     if phase == "calibration":
-        return f"Calibrating: control against itself, {calibrated}."
+        ends = until_judged(mode, replay, "calibration_pairs")
+        return f"Calibrating: control against itself, {calibrated}. No verdict before it is over; {ends}."
+    if phase in ("forced", "scored"):
+        ends = until_judged(mode, replay, f"{phase}_pairs")
+        return f"No verdict before the phase is over in which tokens are {phase}; {ends}."
     if not ranked:
         return "No candidates."
     return " ".join(_sentence(candidate, mode, replay) for candidate in ranked)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from analysis.amiss import AMISS_MARGIN, amiss, not_shown
-from analysis.modes import undecided
+from analysis.modes import undecided, until_judged
 from analysis.stats.sequence import FEWEST_UNITS
 
 State = Literal["passed", "failed", "open"]
@@ -48,10 +48,13 @@ def too_early(ranking: Json) -> str | None:
         done: Json = ranking["calibration"]
         return (
             f"too early: the calibration is {done['progress']:.0%} done ({done['pairs']} of"
-            f" {done['wanted_pairs']} pairs)"
+            f" {done['wanted_pairs']} pairs, {ranking['elapsed_s']:.0f} of {done['wanted_s']:g} s);"
+            f" {until_judged(ranking['mode'], ranking['replay'], 'calibration_pairs')}"
         )
-    if ranking["phase"] != "live":
-        return "too early: the experiment is not live yet"
+    if (phase := ranking["phase"]) != "live":
+        far: Json = ranking[phase]
+        ends = until_judged(ranking["mode"], ranking["replay"], f"{phase}_pairs")
+        return f"too early: tokens are {phase} first ({far['pairs']} of {far['wanted_pairs']} pairs); {ends}"
     if ranking["windows"] < FEWEST_UNITS:
         lacking = undecided(ranking["mode"], ranking["windows"], 0.0, ranking["replay"])
         return f"too early: {lacking}"

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from analysis.decision.decide import Wishes, decide
+from analysis.decision.evidence import Evidence
 from analysis.mending import MEND, mend
 from analysis.ranking import Trial
 from analysis.report import render_text
@@ -41,6 +43,26 @@ def test_one_that_is_over_says_so_and_what_would_give_more() -> None:
     assert "12 of 12 blocks replayed, all is sent" in render_text(ranking)
     enough = next(c for c in ranking["checks"] if c["name"] == "enough_units")
     assert (enough["detail"], enough["mend"]) == ("12 blocks, 15 needed", mend("enough_units", "replay"))
+
+
+def test_one_that_is_over_in_the_calibration_has_no_verdict_and_says_what_would_give_one() -> None:
+    trial = trial_of([], REPLAY)
+    for replay, says in (({"turns": 1, "of": 2}, "the replay goes on"), ({"turns": 2, "of": 2}, WHOLE)):
+        trial.replayed(replay)
+        assert f"No verdict before it is over; {says}" in trial.ranking()["summary"]
+        found = decide(trial, Evidence(REPLAY, set()), Wishes())
+        assert found["answer"] == "UNDECIDED" and says in found["headline"]
+    assert found["headline"].endswith(", or begin anew with a smaller calibration_pairs.")
+
+
+@pytest.mark.parametrize("phase", ["forced", "scored"])
+def test_what_ends_in_a_phase_in_which_nobody_is_judged_says_which_and_what_ends_it(phase: str) -> None:
+    trial = trial_of(records(60), replace(SPEC, **{f"{phase}_pairs": 300}))
+    assert trial.phase == phase
+    found = decide(trial, Evidence(SPEC, set()), Wishes())
+    for said in (found["ranking"]["summary"], found["headline"]):
+        assert f"tokens are {phase}" in said and f"begin anew with a smaller {phase}_pairs" in said
+    assert "(0 of 300 pairs)" in found["headline"]
 
 
 def test_its_last_blocks_count_although_none_comes_after_them() -> None:

@@ -36,8 +36,8 @@ PAIRS = records(FULL)
 @pytest.mark.parametrize(
     ("pairs", "lacking"),
     [
-        (0, "the calibration is 0% done (0 of 100 pairs)"),
-        (84, "(84 of 100 pairs)"),
+        (0, "the calibration is 0% done (0 of 100 pairs, 0 of 20 s); if no more pairs come, send"),
+        (84, "(84 of 100 pairs, 8 of 20 s)"),
         (CALIBRATION, "15 more windows needed at least"),
         (CALIBRATION + 60, "more windows needed at least"),
     ],
