@@ -55,9 +55,14 @@ def test_one_that_is_over_in_the_calibration_has_no_verdict_and_says_what_would_
     assert found["headline"].endswith(", or begin anew with a smaller calibration_pairs.")
 
 
-@pytest.mark.parametrize("phase", ["forced", "scored"])
-def test_what_ends_in_a_phase_in_which_nobody_is_judged_says_which_and_what_ends_it(phase: str) -> None:
-    trial = trial_of(records(60), replace(SPEC, **{f"{phase}_pairs": 300}))
+@pytest.mark.parametrize(
+    ("phase", "spec"),
+    [("forced", replace(SPEC, forced_pairs=300)), ("scored", replace(SPEC, scored_pairs=300))],
+)
+def test_what_ends_in_a_phase_in_which_nobody_is_judged_says_which_and_what_ends_it(
+    phase: str, spec: ExperimentSpec
+) -> None:
+    trial = trial_of(records(60), spec)
     assert trial.phase == phase
     found = decide(trial, Evidence(SPEC, set()), Wishes())
     for said in (found["ranking"]["summary"], found["headline"]):
