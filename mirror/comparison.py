@@ -113,6 +113,8 @@ class Comparison:
     def phase(self, phase: Phase) -> None:
         if phase.name == "paused":
             self._rest()
+        if self._phase.out - phase.out:
+            self._admission.forget()  # who comes back lacks what conversations that run have had
         self._phase = phase
         if self._slots is None:
             self._sequels.enter(phase.name)

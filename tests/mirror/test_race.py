@@ -76,3 +76,29 @@ def test_where_arms_take_turns_the_slots_go_to_the_others(tmp_path: Path) -> Non
             assert closes(stage.books)
 
     play(run)
+
+
+def test_a_candidate_that_comes_back_gets_no_conversation_of_which_the_others_had_the_beginning(
+    tmp_path: Path,
+) -> None:
+    async def run() -> None:
+        async with engine(tokens) as control, engine(tokens) as back:
+            arms = ArmSpec("control", control.url), ArmSpec("back", back.url)
+            async with shadow(tmp_path, experiment(*arms), "live") as stage:
+                _, lane = await stage.worker()
+                stage.analysis.tell(phase_frame("fp8-kv", "live", out=["back"]))
+                await until(is_out(stage, "back"))
+                lane.write(copy_frame("1.0", 1) + served_frame("1.0"))
+                await until(lambda: len(stage.analysis.of("pair")) == 1)
+                stage.analysis.tell(phase_frame("fp8-kv", "live", epoch=2))
+                await until(lambda: not is_out(stage, "back")())
+                lane.write(copy_frame("1.1", 1, 1) + copy_frame("3.0", 3) + served_frame("3.0"))
+                await until(lambda: len(stage.analysis.of("pair")) == 2)
+                lane.write(copy_frame("3.1", 3, 1) + served_frame("3.1"))
+                await until(lambda: len(stage.analysis.of("pair")) == 3)
+                lane.close()
+            assert [pair["id"] for pair in stage.analysis.of("pair")] == ["1.0", "3.0", "3.1"]
+            assert asked(back) == asked(control)[1:] and len(back.requests) == 2
+            assert stage.books["dropped"] == {"joined_late": 1} and closes(stage.books)
+
+    play(run)
