@@ -18,14 +18,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from math import nan
 from pathlib import Path
-from random import Random
 
 from bench.proxies import Shadowlane
-from bench.routing.http import SPEEDS, Clients, end, keep
+from bench.routing.http import SPEEDS, Clients, asking, end, show, until_s
 from bench.routing.measures import Measures, measure
-from bench.routing.plans import Row
+from bench.routing.rounds import Rounds
 from bench.routing.setting import Setting
-from bench.routing.table import table
 from bench.routing.traces import drawn
 from bench.routing.world import Plan
 from bench.stage import Stage, free_ports, staged, until
@@ -106,32 +104,23 @@ def _serves(port: int) -> bool:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.routing.dynamo", description=__doc__)
     parser.add_argument("--model", type=Path, required=True, help="a folder with a tokenizer")
-    parser.add_argument("--traces", default="hot-prefix,multi-turn,all-unique")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=300, help="measured in a run, about")
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual load")
-    parser.add_argument("--json", type=Path, help="add every run's figures to this file, a line each")
+    asking(parser, requests=300)
     asked = parser.parse_args()
     python = os.environ.get("DYNAMO_PYTHON")
     if python is None:
         sys.exit("skipped: dynamo (DYNAMO_PYTHON names no interpreter; see bench/README.md)")
+    whom = ("shadowlane", "dynamo")
+    rounds = Rounds("dynamo", whom, asked.share, range(asked.rounds), asked.json, until_s(asked.most_s))
     with staged() as stage:
         for trace in asked.traces.split(","):
-            seeds: list[list[Row]] = []
-            for seed in range(asked.rounds):
-                speed = SPEEDS[trace] * asked.share
+            speed = SPEEDS[trace] * asked.share
+
+            def run(who: str, seed: int, trace: str = trace, speed: float = speed) -> Measures:
                 plan = Plan(drawn(trace, seed, SETTING.block_size), speed, asked.requests, SETTING, seed)
-                order = Random(f"{trace} {seed}").sample(["shadowlane", "dynamo"], 2)
-                ran = {who: one(stage, python, asked.model, stage.directory, who, plan) for who in order}
-                seeds.append([(asked.share, who, ran[who]) for who in ("shadowlane", "dynamo")])
-                if asked.json:
-                    keep(asked.json, trace, "dynamo", seed, seeds[-1])
-                print(f"{trace}, round {seed + 1}", file=sys.stderr)
-            print(
-                f"\n### {trace} in front of Dynamo's mocker: {SETTING.engines} workers, {asked.rounds} rounds"
-            )
-            for line in table(seeds):
-                print(line, flush=True)
+                return one(stage, python, asked.model, stage.directory, who, plan)
+
+            where = f"in front of Dynamo's mocker: {SETTING.engines} workers"
+            show(trace, where, list(rounds.run(trace, run)))
 
 
 if __name__ == "__main__":

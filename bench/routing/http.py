@@ -7,7 +7,6 @@ random order.  The measures are those of the runs in virtual time.
 
 import argparse
 import asyncio
-import json
 import re
 import subprocess
 import sys
@@ -15,9 +14,9 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
+from math import inf
 from pathlib import Path
-from random import Random
 
 import aiohttp
 
@@ -26,6 +25,7 @@ from bench.routing import said
 from bench.routing.asks import Ask
 from bench.routing.measures import Measures, measure
 from bench.routing.plans import Row
+from bench.routing.rounds import Rounds
 from bench.routing.setting import Setting
 from bench.routing.table import table
 from bench.routing.traces import drawn
@@ -172,43 +172,50 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.routing.http", description=__doc__)
-    parser.add_argument("--traces", default="hot-prefix,multi-turn,all-unique")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=400, help="measured in a run, about")
+    asking(parser, requests=400)
     parser.add_argument("--policies", default="prefix_cost", help="of ours, each beside the others")
-    parser.add_argument("--share", type=float, default=1.0, help="of the usual load")
-    parser.add_argument("--json", type=Path, help="add every run's figures to this file, a line each")
     asked = parser.parse_args()
     found, missing = peers()
     proxies = [Shadowlane(f"shadowlane {name}", name).proxy() for name in asked.policies.split(",")]
     proxies += [proxy for proxy in found if proxy.name.endswith("-router")]
     print(*(line for line in missing if "router" in line), sep="\n")
+    named = {proxy.name: proxy for proxy in proxies}
+    rounds = Rounds("http", tuple(named), asked.share, range(asked.rounds), asked.json, until_s(asked.most_s))
     with staged() as stage:
         for trace in asked.traces.split(","):
-            seeds: list[list[Row]] = []
-            for seed in range(asked.rounds):
-                speed = SPEEDS[trace] * asked.share
+            speed = SPEEDS[trace] * asked.share
+
+            def run(name: str, seed: int, trace: str = trace, speed: float = speed) -> Measures:
                 plan = Plan(drawn(trace, seed, SETTING.block_size), speed, asked.requests, SETTING, seed)
-                order = Random(f"{trace} {seed}").sample(proxies, len(proxies))
-                ran = {proxy.name: one(stage, proxy, plan) for proxy in order}
-                seeds.append([(asked.share, proxy.name, ran[proxy.name]) for proxy in proxies])
-                if asked.json:
-                    keep(asked.json, trace, "http", seed, seeds[-1])
-                print(f"{trace}, round {seed + 1}", file=sys.stderr)
-            _show(trace, seeds)
+                return one(stage, named[name], plan)
+
+            show(trace, f"over HTTP: {SETTING.engines} engines", list(rounds.run(trace, run)))
 
 
-def keep(path: Path, trace: str, setting: str, seed: int, ran: Sequence[Row]) -> None:
-    """Add a round's figures to the file, as `python -m bench.routing --json` does: a cut run loses one."""
-    with path.open("a", encoding="utf-8") as out:
-        for load, policy, measures in ran:
-            told = {"trace": trace, "setting": setting, "seed": seed, "load": load, "policy": policy}
-            out.write(json.dumps({**told, **asdict(measures)}) + "\n")
+def asking(parser: argparse.ArgumentParser, requests: int) -> None:
+    """What a run in real time may be asked."""
+    parser.add_argument("--traces", default="hot-prefix,multi-turn,all-unique")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=requests, help="measured in a run, about")
+    parser.add_argument("--share", type=float, default=1.0, help="of the usual load")
+    parser.add_argument(
+        "--json", type=Path, help="keep every run's figures here; those kept are not run again"
+    )
+    parser.add_argument("--most-s", type=float, help="begin no run after so many seconds (use --json)")
 
 
-def _show(trace: str, seeds: Sequence[Sequence[Row]]) -> None:
+def until_s(most_s: float | None) -> float:
+    """The instant (monotonic) after which no run begins."""
+    return inf if most_s is None else time.monotonic() + most_s
+
+
+def show(trace: str, where: str, seeds: Sequence[Sequence[Row]]) -> None:
+    """The table of the rounds that are whole."""
+    if not seeds:
+        print(f"\n### {trace} {where}: no round is whole yet")
+        return
     rate = max(measures.requests_per_s for rows in seeds for _, _, measures in rows)
-    print(f"\n### {trace} over HTTP: {SETTING.engines} engines, {rate:.3g} requests/s, {len(seeds)} rounds")
+    print(f"\n### {trace} {where}, {rate:.3g} requests/s, {len(seeds)} rounds")
     for line in table(seeds):
         print(line, flush=True)
 

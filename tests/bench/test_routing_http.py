@@ -5,11 +5,14 @@ import json
 from dataclasses import fields, replace
 from pathlib import Path
 
+import pytest
+
 from bench.routing import said
 from bench.routing.asks import Talk
-from bench.routing.http import Clients, keep
+from bench.routing.http import Clients
 from bench.routing.measures import Measures
 from bench.routing.report import read
+from bench.routing.rounds import Rounds
 from bench.routing.setting import Setting
 from bench.routing.traces import drawn
 from bench.routing.world import Plan, Run
@@ -61,11 +64,54 @@ async def _replayed(plan: Plan, times: int) -> list[Run]:
         await engine.close()
 
 
-def test_what_a_round_measured_is_on_file_when_it_ends(tmp_path: Path) -> None:
-    figures = Measures(**dict.fromkeys((field.name for field in fields(Measures)), 0.5))
-    kept = tmp_path / "runs.jsonl"
-    for seed in (0, 1):
-        keep(kept, "all-unique", "http", seed, [(1.0, "ours", figures), (1.0, "theirs", figures)])
-        told = read([kept])["all-unique", "http"]
-        assert list(told) == list(range(seed + 1))
-        assert told[seed] == {(1.0, "ours"): figures, (1.0, "theirs"): figures}
+class Bench:
+    """Runs that come to what was asked for."""
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, int]] = []
+
+    def one(self, router: str, seed: int) -> Measures:
+        if len(self.ran) == 3:
+            raise KeyboardInterrupt
+        self.ran.append((router, seed))
+        return figures(seed + len(router) / 10)
+
+
+def figures(value: float) -> Measures:
+    return Measures(**dict.fromkeys((field.name for field in fields(Measures)), value))
+
+
+def test_a_run_that_was_cut_goes_on_where_it_was(tmp_path: Path) -> None:
+    rounds = Rounds("http", ("ours", "others"), 1.0, range(2), tmp_path / "runs.jsonl")
+    cut, after = Bench(), Bench()
+    with pytest.raises(KeyboardInterrupt):
+        list(rounds.run("all-unique", cut.one))
+    whole = list(rounds.run("all-unique", after.one))
+    assert len(cut.ran) == 3 and len(after.ran) == 1
+    assert {*cut.ran, *after.ran} == {(router, seed) for router in ("ours", "others") for seed in (0, 1)}
+    assert whole == [
+        [(1.0, router, figures(seed + len(router) / 10)) for router in ("ours", "others")] for seed in (0, 1)
+    ]
+    assert read([tmp_path / "runs.jsonl"])["all-unique", "http"] == {
+        seed: {(load, router): ran for load, router, ran in rows} for seed, rows in enumerate(whole)
+    }
+
+
+def test_what_was_measured_on_other_traffic_is_run_again(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    list(Rounds("http", ("ours",), 1.0, range(1), path).run("all-unique", Bench().one))
+    for trace, setting, load in (
+        ("agents", "http", 1.0),
+        ("all-unique", "dynamo", 1.0),
+        ("all-unique", "http", 0.5),
+    ):
+        again = Bench()
+        list(Rounds(setting, ("ours",), load, range(1), path).run(trace, again.one))
+        assert again.ran == [("ours", 0)]
+
+
+def test_after_its_time_no_run_is_begun_and_no_round_told_that_is_not_whole(tmp_path: Path) -> None:
+    path, bench = tmp_path / "runs.jsonl", Bench()
+    list(Rounds("http", ("ours",), 1.0, range(1), path).run("agents", bench.one))
+    late = Rounds("http", ("ours", "others"), 1.0, range(1), path, until_s=0.0)
+    assert list(late.run("agents", bench.one)) == [] and bench.ran == [("ours", 0)]
