@@ -12,6 +12,7 @@ from config.roles import complaints as roles
 if TYPE_CHECKING:
     from config.address import Address
     from config.admission import Rates
+    from config.record import Record
     from config.schema import Config, Discover, Experiment, Fleet
 
 
@@ -30,6 +31,7 @@ def complaints(config: "Config") -> list[Complaint]:
         *_experiments(config),
         *launching(config),
         *_races(config),
+        *_texts(config),
         *_similarity(config),
         *_prices(config),
         *_bytes(config),
@@ -173,6 +175,27 @@ def _races(config: "Config") -> Iterator[Complaint]:
     for i, experiment in enumerate(config.experiments):
         if experiment.race is not None and len(experiment.candidates) < 2:
             yield Complaint("", ("experiments", i, "race"), "two candidates at least", "one")
+        elif experiment.race is not None and not (experiment.race.beaten or experiment.race.first_rung):
+            expected = "beaten: true, or a first_rung: else no candidate ever leaves"
+            yield Complaint("", ("experiments", i, "race"), expected, "neither")
+
+
+def _texts(config: "Config") -> Iterator[Complaint]:
+    """What is to become of texts that nobody keeps: whoever wrote it believes that they are kept.
+
+    Not where it is written that none are: settings may stand ready.
+    """
+    holders: list[tuple[Path, Experiment | Record, str]] = [
+        (("experiments", i), one, "text_bytes") for i, one in enumerate(config.experiments)
+    ]
+    if config.record.to is not None:
+        holders.append((("record",), config.record, "text"))
+    for at, holder, key in holders:
+        if key in holder.model_fields_set:
+            continue
+        for name in ("text_keep_s", "redact", "redact_command"):
+            if name in holder.model_fields_set:
+                yield Complaint("", (*at, name), f"{key} beside it: without it no text is kept", "none")
 
 
 def _similarity(config: "Config") -> Iterator[Complaint]:
