@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from analysis.plain import plain
+from wire.plain import plain
+
 from gateway.commands.child import run_child
 from gateway.commands.configured import configured, file_of
 from gateway.commands.flags import CHILDREN, child_parser, parser

@@ -3,8 +3,7 @@
 from typing import Any, Final
 
 import msgspec
-
-from analysis.plain import plain
+from wire.plain import plain
 
 _LONGEST: Final = 200  # characters
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TextIO
 
+from wire.plain import plain
+
 from analysis.embedder import Embedder, NoVectors
-from analysis.plain import plain
 from config.schema import Arm, Candidate, Config, Engine, Experiment
 from config.tls import EngineTls
 from gateway.discovery import spec as discovery

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from wire.plain import plain
+
 from analysis.cost.presets import parse_slo
 from analysis.decision.conditions import ConditionError, parse
 from analysis.decision.decide import Wishes, decide
@@ -15,7 +17,6 @@ from analysis.decision.markdown import render_markdown
 from analysis.decision.measures import WeightError, parse_weight
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
-from analysis.plain import plain
 from analysis.ranking import Trial
 from analysis.report import add_loads, read, spec_of, to_json
 from analysis.resources import OtherArmsError

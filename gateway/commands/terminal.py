@@ -13,10 +13,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
+from wire.plain import plain
 
 from analysis import modes
 from analysis.hidden import told
-from analysis.plain import plain
 from analysis.report_lines import condition_lines
 from analysis.report_scored import scored_lines
 from analysis.standing import main_verdict

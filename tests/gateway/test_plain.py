@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from wire.plain import plain
 
-from analysis.plain import plain
 from analysis.ranking import Trial
 from analysis.store import NAME, Header, LogWriter
 from gateway.cli import main
