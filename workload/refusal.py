@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import msgspec
+
 from wire.plain import plain
 
 _LONGEST: Final = 200  # characters

@@ -5,14 +5,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from wire.plain import plain
-
 from analysis.index import By, Index
 from analysis.pair_view import render_list, render_pair, shown
 from analysis.report import to_json
 from analysis.store import LogError
 from analysis.text_files import texts_in
 from gateway.commands.report import UnreadableError, find
+from wire.plain import plain
 
 
 def diff(

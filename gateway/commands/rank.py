@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from wire.plain import plain
-
 from analysis.cost.presets import parse_slo
 from analysis.decision.conditions import ConditionError, parse
 from analysis.decision.decide import Wishes, decide
@@ -23,6 +21,7 @@ from analysis.resources import OtherArmsError
 from analysis.store import LogError, LogReader
 from gateway.commands.report import UnreadableError, WrongError, find
 from gateway.processes.prices import priced
+from wire.plain import plain
 
 HOLDS: Final = 0
 MET: Final = 3

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
-from wire.plain import plain
-
 from analysis.cost.presets import parse_slo
 from analysis.report import render_html, render_text, to_json
 from analysis.report import report as replayed
 from analysis.resources import OtherArmsError
 from analysis.store import NAME, LogError
 from gateway.processes.prices import priced
+from wire.plain import plain
 
 
 class UnreadableError(Exception):

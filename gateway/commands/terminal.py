@@ -13,7 +13,6 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
-from wire.plain import plain
 
 from analysis import modes
 from analysis.hidden import told
@@ -22,6 +21,7 @@ from analysis.report_scored import scored_lines
 from analysis.standing import main_verdict
 from analysis.wording import LATENCIES, unsaid_lines
 from gateway.commands.progress import progress
+from wire.plain import plain
 
 OUTPUTS = (
     "exact_match",

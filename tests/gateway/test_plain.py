@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from wire.plain import plain
 
 from analysis.ranking import Trial
 from analysis.store import NAME, Header, LogWriter
 from gateway.cli import main
 from gateway.commands.terminal import ranking_table
 from tests.analysis.trials import SPEC, records
+from wire.plain import plain
 
 ORDER = "\x1b]0;title\x07\x1b[31m\x9b2J\r\u202e"
 

@@ -97,4 +97,4 @@ def test_an_experiment_that_has_just_begun_is_undecided(
     assert rank(tmp_path, "--fail-if", "tpot>+5%") == 4
     said = capsys.readouterr().out
     assert "Undecided, too early: the calibration is 25% done (50 of 100 pairs, 5 of 20 s);" in said
-    assert "if no more pairs come, send more requests, or begin anew with a smaller calibration_pairs." in said
+    assert "if no more pairs come, send more requests, or begin anew" in said
