@@ -60,7 +60,7 @@ def undecided(mode: str, units: int, progress: float, replay: Mapping[str, Any] 
 
 
 def until_judged(mode: str, replay: Mapping[str, Any] | None, setting: str) -> str:
-    """What brings a phase to its end in which nobody is judged; `setting` says how long it was asked to be."""
+    """What brings a phase to its end in which nobody is judged; `setting` says how long it was to be."""
     if mode != REPLAY:
         return f"if no more pairs come, send more requests, or begin anew with a smaller {setting}"
     if replay is not None and replay["over"]:
