@@ -6,6 +6,7 @@ held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, ma
 
 from typing import TYPE_CHECKING, Final
 
+from gateway import again
 from gateway.ends import Ends
 from gateway.first_event import FirstEvent
 from gateway.fleets.fleet import Engine
@@ -150,7 +151,8 @@ class Attempt:
             self.engine.erred(f"it answered {status}", at_ns)
         if status in _RETRIED_STATUS and (relay.ask.is_stateless or status in _NOT_TAKEN_STATUS):
             why = "status_429" if status == 429 else "status_5xx"
-            if relay.may_try_another(why, at_ns, response.field(b"retry-after"), full=status == 429):
+            after = response.field(b"retry-after")
+            if again.may_try_another(relay, self._service, why, at_ns, after, full=status == 429):
                 self._give_way(why)
                 return True
         return False
@@ -189,7 +191,9 @@ class Attempt:
             if (
                 seen.error_code in _RETRIED_STATUS
                 and relay.ask.is_stateless
-                and relay.may_try_another("error_event", self.last_ns, full=seen.error_code == 429)
+                and again.may_try_another(
+                    relay, self._service, "error_event", self.last_ns, full=seen.error_code == 429
+                )
             ):
                 self._give_way("error_event")
                 return
@@ -252,7 +256,7 @@ class Attempt:
         if engine.fleet is not None:
             engine.fleet.busy_ns += at_ns - self.sent_ns
         if self.replaced:
-            relay.try_another(self.replaced)
+            again.try_another(relay, self.replaced)
             return
         if ending not in (Ending.COMPLETE, Ending.CANCELLED, Ending.SHUTDOWN):
             if ending is not Ending.FULL:  # that is this side's: the engine was not even asked
@@ -264,13 +268,17 @@ class Attempt:
             if not (relay.ask.is_stateless or ending in _NOT_SENT):
                 pass  # it may have left something behind: the client is told, and decides
             elif not self.exchange.heard:
-                if relay.may_try_another(ending.value, at_ns):
-                    relay.try_another(ending.value)
+                if again.may_try_another(relay, service, ending.value, at_ns):
+                    again.try_another(relay, ending.value)
                     return
-                if ending is Ending.CUT and self.exchange.reused and relay.try_same_afresh(engine):
+                if (
+                    ending is Ending.CUT
+                    and self.exchange.reused
+                    and again.try_same_afresh(relay, service, engine)
+                ):
                     return
-            elif not relay.began and relay.may_try_another("before_first_token", at_ns):
-                relay.try_another("before_first_token")
+            elif not relay.began and again.may_try_another(relay, service, "before_first_token", at_ns):
+                again.try_another(relay, "before_first_token")
                 return
         status = self._head.status if self._head is not None else 0
         what = outcome(ending, status, self._tail)

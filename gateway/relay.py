@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gateway import access_line, along, copying, outgoing, question, turnstile
 from gateway.admission.ticket import Ticket
-from gateway.again import Again, another_is_busy
+from gateway.again import Again, another_is_busy, no_more
 from gateway.ask import Ask
 from gateway.attempt import Attempt
 from gateway.decode_body import Decoded
@@ -20,7 +20,6 @@ from gateway.outcome import Outcome
 from gateway.passing import Passing
 from gateway.refused import Refused
 from gateway.reply import Reply
-from gateway.retry import BUSY
 from gateway.service import Service
 from gateway.split import legs as split
 from gateway.turnstile import NO_PROMPT
@@ -37,13 +36,12 @@ class Relay:
     """The client's side of one request."""
 
     __slots__ = (
-        "_again",
         "_attempt",
         "_client",
         "_passing",
         "_pieces",
         "_service",
-        "_stale_again",
+        "again",
         "ask",
         "began",
         "body",
@@ -60,6 +58,7 @@ class Relay:
         "prompt",
         "received_ns",
         "reply",
+        "stale_again",
         "status",
         "ticket",
         "tried",
@@ -84,12 +83,12 @@ class Relay:
         self.status = 0  # what the gateway itself told the client in place of an engine's answer
         self.body_ns = 0  # when the request was whole
         self._attempt: Attempt | None = None
-        self._again: Again | None = None  # once an attempt has failed
+        self.again: Again | None = None  # once an attempt has failed
         self._pieces: list[bytes] = []  # of the body, until it is whole or goes by
         self._passing: Passing | None = None  # a body that goes by unread
         self.body_bytes = 0  # as many as came
         self.tried: tuple[int, ...] = ()
-        self._stale_again = True
+        self.stale_again = True  # it may yet be sent once more because its connection was stale
         self.packed: Decoded | None = None  # what a compressed body is, as far as it is read
         self.named: str | None = None  # the model for engines, where another fleet took this over
 
@@ -101,7 +100,7 @@ class Relay:
     @property
     def retries(self) -> int:
         """Made so far."""
-        return 0 if self._again is None else self._again.made
+        return 0 if self.again is None else self.again.made
 
     # What the client sends
 
@@ -162,7 +161,7 @@ class Relay:
         attempt = self._attempt
         self.is_closed = True
         self._service.tallies.counts[("client_gone",)] += 1
-        self._wait_no_more()
+        no_more(self)
         if attempt is not None:
             attempt.exchange.cancel()
         else:
@@ -271,63 +270,30 @@ class Relay:
         if self._client.is_full:
             attempt.pause()
         service.active.add(attempt)
-        if service.copies and self._again is None and self._stale_again and self.named is None:
+        if service.copies and self.again is None and self.stale_again and self.named is None:
             self.copy = copying.offered(self, service.lane, attempt.sent_ns)
         if self.fleet is not None and self.fleet.lessons is not None:
             self.fleet.lessons.sent(self, engine.id)
 
     # What attempts tell
 
-    def may_try_another(self, why: str, at_ns: int, retry_after: bytes = b"", *, full: bool = False) -> bool:
-        """Whether a failed attempt may be followed by another: on an engine not tried yet, as a rule.
+    @property
+    def may_begin_again(self) -> bool:
+        """Nothing of an answer was given, the client is there, and what it sent is still here to be sent."""
+        return (
+            not self.began
+            and not self.is_closed
+            and self.reply.is_open
+            and not (self._passing is not None and self._passing.is_taken)
+        )
 
-        Where all were tried, one that said when to come back (`retry_after`) may be asked once more then;
-        `full`: it has no room.
-        """
-        assert self.fleet is not None
-        if (
-            self.began
-            or self.is_closed
-            or not self.reply.is_open
-            or (self._passing is not None and self._passing.is_taken)
-        ):
-            return False
-        again = self._again = self._again or Again(self._service)
-        without = self.tried if self.ticket is None else (*self.tried, *self.ticket.full())
-        # An engine that said it is busy is better asked again than one that is taken to be gone.
-        another = self.fleet.has_other(without, left_out=why not in BUSY)
-        if not again.may(why, at_ns, retry_after, self.tried[-1:], another=another, full=full):
-            return False
-        if not another:
-            self.tried = question.barred(self.ask, self.fleet) if self.ask.is_opened else ()
-        return True
-
-    def try_another(self, reason: str) -> None:
-        """Send the request again, at the time that `may_try_another`, asked just before, has set."""
-        assert self._again is not None
+    def attempt_failed(self) -> None:
+        """The attempt before this moment is over, and another follows: nothing of it is kept."""
         if self.copy is not None:
             self.copy.reads.clear()  # the failed attempt's words are no part of production's answer
         self._attempt = None
         if self._passing is not None:
             self._passing.wait()
-        self._again.go(reason, self)
-
-    def _wait_no_more(self) -> None:
-        if self._again is not None:
-            self._again.stop(self)
-
-    def try_same_afresh(self, engine: Engine) -> bool:
-        """Once: the reused connection died before it said a word, so the request never began there."""
-        if not self._stale_again or self.is_closed or self.reply.head_sent or self.body is None:
-            return False
-        self._stale_again = False
-        self._service.tallies.counts[("retries", "idle_race")] += 1
-        if self.legs is None:
-            at_s, prompt = self.received_ns / 1e9, self.prompt or NO_PROMPT
-            self.send(engine, self._service.fleets.charge(engine, prompt, at_s), fresh=True)
-        else:
-            self.legs.afresh(self, engine)
-        return True
 
     def over_to(self, attempt: Attempt | None, innocent: int) -> None:
         """That attempt answers from now on, if any; the engine of the one before may be asked again."""
@@ -353,7 +319,7 @@ class Relay:
         self._count(attempt.engine.name, what, attempt)
         if not self.is_closed:
             self.is_closed = True
-            said = failure(ending, what, self.fleet, busy=another_is_busy(self._again, attempt.engine.id))
+            said = failure(ending, what, self.fleet, busy=another_is_busy(self.again, attempt.engine.id))
             if self.reply.head_sent:
                 self.reply.cut(said.message)
             else:
@@ -364,7 +330,7 @@ class Relay:
         """Answer in place of an engine, or end what an engine has begun to answer."""
         self._count("none", said.what)
         self._service.tallies.counts[("refused", said.reason)] += 1
-        self._wait_no_more()
+        no_more(self)
         attempt, self._attempt = self._attempt, None
         self.is_closed = True
         if attempt is not None:

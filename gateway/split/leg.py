@@ -6,7 +6,7 @@ besides "done" is its client's answer: a request that it refuses is refused.
 
 from typing import TYPE_CHECKING, Final
 
-from gateway import decode_body
+from gateway import again, decode_body
 from gateway.attempt import Attempt
 from gateway.fleets.fleet import Engine
 from gateway.outcome import Outcome, outcome
@@ -77,7 +77,9 @@ class PrefillFirst(Attempt):
             return
         relay, exchange = self._relay, self.exchange
         stale = ending is Ending.CUT and exchange.reused and not exchange.heard
-        if stale and relay.try_same_afresh(self.engine):  # better than the one that decodes doing it all
+        if stale and again.try_same_afresh(
+            relay, self._service, self.engine
+        ):  # better than the one that decodes doing it all
             self._let_go()
             return
         if self._is_kept:

@@ -1,11 +1,13 @@
 """H30 health-flap: what is held of an engine is as old as its last probe, and no request fails for that."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.spec import EngineSpec, FleetSpec, HealthSpec
+from gateway.spec import EngineSpec, FleetSpec, HealthSpec, KeySpec, RoomSpec
+from tests.admission.staging import spec
 from tests.failures.support import told
 from tests.support import (
     FINISH,
@@ -32,14 +34,21 @@ async def dies(peer: Peer) -> None:
 
 
 @asynccontextmanager
-async def one_gone(gone: Engine, well: Engine) -> AsyncIterator[Gateway]:
-    """A gateway that takes the first of two for gone, although it would answer."""
+async def one_gone(gone: Engine, *well: Engine, places: int | None = None) -> AsyncIterator[Gateway]:
+    """A gateway that takes the first of them for gone, although it would answer."""
     gone.probe_status = "503 Loading"
-    for engine in (gone, well):
+    engines = (gone, *well)
+    for engine in engines:
         await engine.start()
-    specs = tuple(EngineSpec(number, one.url, kind="vllm") for number, one in enumerate((gone, well)))
+    specs = tuple(
+        EngineSpec(number, one.url, kind="vllm", concurrency=places) for number, one in enumerate(engines)
+    )
     fleets = [FleetSpec(None, (), True, specs, "least_load", {}, QUICK)]
-    async with running(gone, well, fleets=fleets) as gateway, told(gateway.run_dir) as heard:
+    admission = spec((KeySpec("anonymous", 0),), (RoomSpec(None),)) if places else None
+    async with (
+        running(*engines, fleets=fleets, admission=admission) as gateway,
+        told(gateway.run_dir) as heard,
+    ):
         await until(lambda: bool(heard.engines) and heard.engines[0]["state"] == "gone")
         yield gateway
 
@@ -50,7 +59,28 @@ def test_h30_where_all_that_are_well_fail_who_is_taken_to_be_gone_is_asked() -> 
         async with one_gone(gone, well) as gateway:
             for n in range(1, 6):
                 assert (await ask(gateway.port, post())).is_whole
-                assert len(gone.asked) == n <= len(well.asked)  # the one that is well first
+                assert len(gone.asked) == n
+            assert well.asked  # the one that is well first, as long as it is taken to be
+
+    run(test())
+
+
+def test_h30_where_one_failed_and_the_others_have_no_place_who_is_taken_to_be_gone_is_asked() -> None:
+    async def test() -> None:
+        leaves = asyncio.Event()
+
+        async def stays(peer: Peer) -> None:
+            await leaves.wait()
+            await streams(TOKEN, FINISH)(peer)
+
+        gone, well, full = Engine(streams(TOKEN, FINISH)), Engine(dies), Engine(stays)
+        async with one_gone(gone, well, full, places=1) as gateway:
+            first = asyncio.get_running_loop().create_task(ask(gateway.port, post()))
+            await until(lambda: bool(full.asked))
+            assert (await ask(gateway.port, post())).is_whole
+            assert (len(gone.asked), len(full.asked)) == (1, 1) and well.asked
+            leaves.set()
+            assert (await first).is_whole
 
     run(test())
 
