@@ -1,12 +1,13 @@
 """Which candidates are out of an experiment's race, why, and who leaves it now?"""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import exp
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from analysis.measure import LATENCIES, Latency
+from analysis.measure import LATENCIES
 from analysis.modes import LIVE, units_of
 from analysis.rates import MORE_ERRORS
 from analysis.spec import ExperimentSpec, RaceSpec
@@ -14,6 +15,7 @@ from analysis.standing import DIVERGES
 from analysis.stats.racing import halved, rung_reached, rung_units, surely_beaten
 from analysis.stats.windows import Windows
 from analysis.verdict import log_margin
+from analysis.weighing import Weights, is_withheld, score, units, usual, weighted, words
 
 Json = Mapping[str, Any]
 _LOOKS = 64  # once so many windows are there, the next look is when as large a share of them is there anew
@@ -88,26 +90,26 @@ class Race:
         if race is None or not self._is_due(windows.closed):
             return []
         running = {c["name"]: c for c in ranking()["candidates"] if c["name"] not in self.left}
-        latency = _latency(race, running)
+        weights = weights_of(race, running.values())
         found = {
-            name: self._left(name, by, 0, windows, running, latency)
-            for name, by in (self._beaten(running, windows, latency) if race.beaten else {}).items()
+            name: self._left(name, by, 0, windows, running, weights)
+            for name, by in (self._beaten(running, windows, weights) if race.beaten else {}).items()
         }
         still = {name: c for name, c in running.items() if name not in found}
-        rung, due, waits = self._rung(still, latency)
+        rung, due, waits = self._rung(still, weights)
         for name in due if waits is None else ():
-            found[name] = self._left(name, None, rung, windows, still, latency)
+            found[name] = self._left(name, None, rung, windows, still, weights)
         return list(found.values())
 
-    def _rung(self, running: Mapping[str, Json], latency: Latency) -> tuple[int, list[str], str | None]:
+    def _rung(self, running: Mapping[str, Json], weights: Weights) -> tuple[int, list[str], str | None]:
         """The last rung that those still in have come to, who is due to leave, and whom it waits for."""
         race = self._spec.race
         assert race is not None
-        rung = rung_reached(race.first_rung, self._units(running, latency))
-        order = sorted(running, key=lambda name: _place(running[name], latency, race))
+        rung = rung_reached(race.first_rung, self._units(running, weights))
+        order = sorted(running, key=lambda name: _place(running[name], weights, race))
         due = halved(order, len(self._spec.candidates), rung) if rung else []
         for name, candidate in running.items():
-            if due and candidate["verdicts"][latency]["withheld"] and not _fails(candidate, latency):
+            if due and is_withheld(candidate, weights) and not _fails(candidate, weights):
                 return rung, due, name
         return rung, due, None
 
@@ -118,13 +120,13 @@ class Race:
         if race is None:
             return None
         running = {c["name"]: c for c in candidates if c["name"] not in self.left}
-        latency = _latency(race, running)
-        rung, due, waits = self._rung(running, latency)
+        weights = weights_of(race, running.values())
+        rung, due, waits = self._rung(running, weights)
         next_rung = None
         if race.first_rung and len(running) > 1:
             next_rung = rung_units(race.first_rung, rung if due else rung + 1)
         return {
-            "metric": latency,
+            "weights": dict(weights),
             "beaten": race.beaten,
             "running": sorted(running),
             "left": [msgspec.to_builtins(left) for left in self.left.values()],
@@ -132,21 +134,23 @@ class Race:
             "waits_for": waits,
         }
 
-    def _units(self, running: Mapping[str, Json], latency: Latency) -> int:
+    def _units(self, running: Mapping[str, Json], weights: Weights) -> int:
         """What the one that has fewest has; one that mostly fails has none, and is not waited for."""
-        said = [c["verdicts"][latency]["units"] for c in running.values() if not _fails(c, latency)]
-        return min(said, default=0)
+        return min((units(c, weights) for c in running.values() if not _fails(c, weights)), default=0)
 
-    def _beaten(self, running: Mapping[str, Json], windows: Windows, latency: Latency) -> dict[str, str]:
+    def _beaten(self, running: Mapping[str, Json], windows: Windows, weights: Weights) -> dict[str, str]:
         race, spec = self._spec.race, self._spec
         assert race is not None
-        judged = [name for name, c in running.items() if c["verdicts"][latency]["withheld"] is None]
+        judged = [name for name, c in running.items() if not is_withheld(c, weights)]
         if len(judged) < 2:
             return {}
-        table = windows.table([f"{latency} {name}" for name in judged])
+        counts = np.array(list(weights.values()))
         faults = {name: _faults(running[name], race) for name in judged}
         return surely_beaten(
-            dict(zip(judged, np.ascontiguousarray(table.T), strict=True)),
+            {
+                name: weighted(windows.table([f"{latency} {name}" for latency in weights]), counts)
+                for name in judged
+            },
             lambda winner, loser: faults[winner] <= faults[loser],
             spec.alpha,
             self._margin,
@@ -161,31 +165,30 @@ class Race:
         rung: int,
         windows: Windows,
         running: Mapping[str, Json],
-        latency: Latency,
+        weights: Weights,
     ) -> Left:
-        verdict = running[name]["verdicts"][latency]
-        units, own = self._units(running, latency) if rung else verdict["units"], _changed(verdict)
-        what = units_of(self._spec.mode)
+        seen = self._units(running, weights) if rung else units(running[name], weights)
+        own, what, which = _changed(running[name], weights), units_of(self._spec.mode), words(weights)
         if by is not None:
-            better = _changed(running[by]["verdicts"][latency])
+            better = _changed(running[by], weights)
             why = (
-                f"{by} ({latency.upper()} {better}) is surely better than it ({own}) by more than the margin,"
-                f" after {units} {what}"
+                f"{by} ({which} {better}) is surely better than it ({own}) by more than the margin,"
+                f" after {seen} {what}"
             )
         else:
-            why = f"in the worse half by {latency.upper()} ({own}) after {units} {what}"
+            why = f"in the worse half by {which} ({own}) after {seen} {what}"
             faults = sorted(_faults(running[name], self._spec.race))
             why += f"; {', '.join(faults)}" if faults else "; not shown to be worse"
         numbers = windows.numbers()
-        return Left(name=name, rung=rung, by=by, units=units, window=numbers[-1] if numbers else 0, why=why)
+        return Left(name=name, rung=rung, by=by, units=seen, window=numbers[-1] if numbers else 0, why=why)
 
 
-def _latency(race: RaceSpec, running: Mapping[str, Json]) -> Latency:
-    """By what candidates are held against each other: what is asked for, or what ranks."""
-    for latency in LATENCIES:
-        if latency == race.metric:
-            return latency
-    return "tpot" if any(c["verdicts"]["tpot"]["units"] for c in running.values()) else "e2e"
+def weights_of(race: RaceSpec | None, candidates: Iterable[Json]) -> Weights:
+    """By what candidates are held against each other: what is asked for, or what `rank` goes by."""
+    asked = {} if race is None else race.weights
+    if asked:
+        return {latency: asked[latency] for latency in LATENCIES if latency in asked}
+    return usual(is_streamed=any(c["verdicts"]["tpot"]["units"] for c in candidates))
 
 
 def _faults(candidate: Json, race: RaceSpec | None) -> frozenset[str]:
@@ -193,21 +196,21 @@ def _faults(candidate: Json, race: RaceSpec | None) -> frozenset[str]:
     return frozenset(set(candidate["flags"]) - accepted)
 
 
-def _fails(candidate: Json, latency: Latency) -> bool:
+def _fails(candidate: Json, weights: Weights) -> bool:
     """Whether it mostly fails, so that there is no estimate of it."""
-    return candidate["verdicts"][latency]["ratio"] is None and MORE_ERRORS in candidate["flags"]
+    return score(candidate, weights) is None and MORE_ERRORS in candidate["flags"]
 
 
-def _place(candidate: Json, latency: Latency, race: RaceSpec) -> tuple[bool, bool, float, str]:
+def _place(candidate: Json, weights: Weights, race: RaceSpec) -> tuple[bool, bool, float, str]:
     """Behind all others those that mostly fail, before these those of which something amiss is said."""
-    estimate = candidate["verdicts"][latency]["ratio"]
     return (
-        _fails(candidate, latency),
+        _fails(candidate, weights),
         bool(_faults(candidate, race)),
-        0.0 if estimate is None else estimate,
+        score(candidate, weights) or 0.0,
         candidate["name"],
     )
 
 
-def _changed(verdict: Json) -> str:
-    return "it mostly fails" if verdict["ratio"] is None else f"{(verdict['ratio'] - 1.0) * 100.0:+.1f} %"
+def _changed(candidate: Json, weights: Weights) -> str:
+    found = score(candidate, weights)
+    return "it mostly fails" if found is None else f"{(exp(found) - 1.0) * 100.0:+.1f} %"

@@ -1,5 +1,6 @@
 """What the analysis is told: plain values, built from the config by `gateway.processes.compose`."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from analysis.cost.prices import Prices
@@ -10,13 +11,14 @@ class RaceSpec:
     """When candidates leave an experiment before its end, and get no more copies.
 
     `beaten`: once another is surely better by more than the margin.  `first_rung`: after so many windows only
-    the better half stays, after three times as many the better quarter, and so on; 0: never.  `metric` is the
-    latency that counts, empty: what ranks.  `accept_outputs`: that one answers otherwise is no fault of it.
+    the better half stays, after three times as many the better quarter, and so on; 0: never.  `weights`: how
+    much which latency counts; empty: what `rank` goes by.  `accept_outputs`: that one answers otherwise is no
+    fault of it.
     """
 
     beaten: bool = True
     first_rung: int = 0
-    metric: str = ""
+    weights: Mapping[str, float] = field(default_factory=dict)
     accept_outputs: bool = False
 
 

@@ -1,16 +1,35 @@
 """What the operator may write of when candidates leave an experiment before its end."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from config.strict import Count, Strict, expected
+from config.strict import Count, Strict, expected, number
 
 
 def _no_rung_too_early(value: int) -> int:
     if 0 < value < 15:
         raise expected("0, or at least 15, the windows below which nothing is said of a candidate")
     return value
+
+
+Weight = Annotated[float, BeforeValidator(number), Field(ge=0, le=1000, allow_inf_nan=False)]
+
+
+class RaceWeights(Strict):
+    """How much each latency counts where candidates are held against each other; `rank` goes by it, too."""
+
+    ttft: Weight = Field(default=0.0, description="The time to the first token.")
+    visible: Weight = Field(default=0.0, description="The time to the first token that is no reasoning.")
+    itl: Weight = Field(default=0.0, description="The time between events.")
+    tpot: Weight = Field(default=0.0, description="The time per token after the first.")
+    e2e: Weight = Field(default=0.0, description="The time to the last byte.")
+
+    @model_validator(mode="after")
+    def _something_counts(self) -> "RaceWeights":
+        if not any(self.model_dump().values()):
+            raise expected("a weight above 0, as in {ttft: 1, tpot: 2}")
+        return self
 
 
 class Race(Strict):
@@ -26,8 +45,10 @@ class Race(Strict):
         " candidates stays, after 3 times as many the better quarter, after 7 times an eighth, until one is"
         " left; 0: never. A choice by what was seen so far, no proof.",
     )
-    metric: Literal["ttft", "visible", "itl", "tpot", "e2e"] | None = Field(
-        default=None, description="The latency that counts; left out, tpot, or e2e where nothing streams."
+    weights: RaceWeights | None = Field(
+        default=None,
+        description="How much each latency counts; left out, ttft and tpot alike, or e2e where nothing"
+        " streams.",
     )
     accept_outputs: bool = Field(
         default=False,

@@ -16,12 +16,15 @@ from analysis.decision.gates import Bars, Gate, gates, too_early
 from analysis.decision.judged import judged
 from analysis.decision.measures import Measure, effects, refuse_unknown
 from analysis.decision.text import headline
-from analysis.decision.winner import Choice, choose, no_difference, not_told_apart, weighted
-from analysis.measure import LATENCIES, Latency
+from analysis.decision.winner import Choice, choose, no_difference, not_told_apart
+from analysis.measure import LATENCIES
+from analysis.race import weights_of
 from analysis.ranking import Trial
+from analysis.spec import ExperimentSpec
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.stats.windows import Windows
 from analysis.verdict import interval, log_margin, ratio
+from analysis.weighing import Weights, usual, weighted
 
 Answer = Literal["WINNER", "NO DIFFERENCE", "NONE PASSES", "UNDECIDED"]
 Json = Mapping[str, Any]
@@ -29,8 +32,8 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the user wants: a weight for each measure that matters (empty: TTFT and TPOT alike), the bars of
-    the gates, and conditions under which the whole fails."""
+    """What the user wants: a weight for each measure that matters (empty: the race's, else TTFT and TPOT),
+    the bars of the gates, and conditions under which the whole fails."""
 
     weights: Mapping[Measure, float] = field(default_factory=dict)
     bars: Bars = field(default_factory=Bars)
@@ -49,11 +52,11 @@ def decide(trial: Trial, evidence: Evidence, wishes: Wishes) -> dict[str, Any]:
     """
     ranking, windows, resources = trial.ranking(), trial.windows, trial.resources
     axes = resources.axes(windows, trial.prices)
-    usual = _usual(ranking)
-    weights: Mapping[Measure, float] = wishes.weights or {one: usual[one] for one in usual}
+    unasked = _unasked(ranking, trial.spec)
+    weights: Mapping[Measure, float] = wishes.weights or {one: unasked[one] for one in unasked}
     refuse_unknown(weights, axes)
     measures = list(weights)
-    latencies = [one for one in LATENCIES if one in weights] or list(usual)
+    latencies = [one for one in LATENCIES if one in weights] or list(unasked)
     names = [candidate["name"] for candidate in ranking["candidates"]]
     alpha = trial.spec.alpha / max(1, len(names))
     margin = log_margin(trial.spec.margin)
@@ -119,17 +122,17 @@ def _beaten_in_race(ranking: Json) -> set[str]:
     return {one["name"] for one in left if not one["rung"]}
 
 
-def _usual(ranking: Json) -> dict[Latency, float]:
-    """The first token and each further one count alike; where nothing is streamed, the whole answer.
+def _unasked(ranking: Json, spec: ExperimentSpec) -> Weights:
+    """What counts where the user does not say: what the race goes by, or what usually does.
 
     Before there are windows that is told by the control's answers so far.
     """
     verdicts = [candidate["verdicts"] for candidate in ranking["candidates"]]
     timed = any(one[latency]["units"] for one in verdicts for latency in LATENCIES)
     whole = ranking["control"]["tpot_ms"]["p50"] is None and ranking["control"]["e2e_ms"]["p50"] is not None
-    if any(one["tpot"]["units"] for one in verdicts) or not (timed or whole):
-        return {"ttft": 1.0, "tpot": 1.0}
-    return {"e2e": 1.0}
+    if (spec.race is not None and spec.race.weights) or timed:
+        return weights_of(spec.race, ranking["candidates"])
+    return usual(is_streamed=not whole)
 
 
 def _answer(

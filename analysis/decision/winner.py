@@ -19,15 +19,6 @@ class Choice:
     windows: int
 
 
-def weighted(effects: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Each window's score: the mean of its log ratios, weighted; below 0 is better than the control.
-
-    NaN where the window has none of one objective.
-    """
-    scores: NDArray[np.float64] = effects @ (weights / weights.sum())
-    return scores
-
-
 def choose(
     scores: Scores, alpha: float, margin: float, out: Mapping[str, int] | None = None
 ) -> Choice | None:

@@ -132,7 +132,9 @@ def _race(experiment: Experiment) -> RaceSpec | None:
     said = experiment.race
     if said is None:
         return None
-    return RaceSpec(said.beaten, said.first_rung, said.metric or "", said.accept_outputs)
+    weights = {} if said.weights is None else said.weights.model_dump()
+    counts = {latency: weight for latency, weight in weights.items() if weight}
+    return RaceSpec(said.beaten, said.first_rung, counts, said.accept_outputs)
 
 
 def _traffic(experiment: Experiment) -> str:

@@ -12,6 +12,7 @@ from analysis.course import Course
 from analysis.decision.decide import Wishes, decide
 from analysis.decision.evidence import Evidence
 from analysis.decision.gates import Bars
+from analysis.decision.measures import Measure
 from analysis.measure import PairRecord
 from analysis.race import Left, Race
 from analysis.ranking import Trial
@@ -23,6 +24,7 @@ from tests.analysis.fleet import pair_record
 from tests.analysis.trials import SPEC, altered, check, named, records
 
 BEATEN = changed(SPEC, race=RaceSpec())
+WEIGHED = changed(SPEC, race=RaceSpec(weights={"ttft": 1.0, "tpot": 2.0}))
 RUNGS = changed(SPEC, race=RaceSpec(beaten=False, first_rung=15))
 
 
@@ -126,7 +128,7 @@ def test_the_last_candidate_and_a_stranger_cannot_leave() -> None:
 
 
 def test_a_log_replayed_gives_the_same_ranking_and_goes_on_with_who_is_out(tmp_path: Path) -> None:
-    course = Course(BEATEN, tmp_path, measured=lambda frame: frame["record"])
+    course = Course(WEIGHED, tmp_path, measured=lambda frame: frame["record"])
     course.load()
     for record in records(900):
         course.pair({"record": without(record, course.out)})
@@ -134,13 +136,13 @@ def test_a_log_replayed_gives_the_same_ranking_and_goes_on_with_who_is_out(tmp_p
     live, out = to_json(course.ranking()), course.out
     course.close()
     assert set(out) == {"slow", "same"}
-    past = LogReader(tmp_path / BEATEN.name / NAME)
-    assert past.header.spec == BEATEN
-    trial = Trial(BEATEN, past.header.epoch)
+    past = LogReader(tmp_path / WEIGHED.name / NAME)
+    assert past.header.spec == WEIGHED
+    trial = Trial(WEIGHED, past.header.epoch)
     replay(past, trial)
     past.close()
     assert to_json(trial.ranking()) == live
-    again = Course(BEATEN, tmp_path)
+    again = Course(WEIGHED, tmp_path)
     again.load()
     assert again.reached["out"] == out and to_json(again.ranking()) == live
     again.close()
@@ -149,7 +151,7 @@ def test_a_log_replayed_gives_the_same_ranking_and_goes_on_with_who_is_out(tmp_p
 def test_reports_say_who_left_when_and_why() -> None:
     trial, _ = raced(RUNGS, records(1200))
     text = render_text(trial.ranking())
-    assert "slow left the race at rung 1: in the worse half by TPOT" in text
+    assert "slow left the race at rung 1: in the worse half by TTFT and TPOT alike (+" in text
     assert "race: 1 of 3 candidates are in" in text
 
 
@@ -161,7 +163,9 @@ def test_who_left_does_not_win_and_had_its_part_in_the_choice_until_then() -> No
     assert found["passes"] == ["quick"] and found["winner"]["name"] == "quick"
 
 
-def of_paces(paces: dict[str, float], ttft: dict[str, float]) -> tuple[ExperimentSpec, list[PairRecord]]:
+def of_paces(
+    paces: dict[str, float], ttft: dict[str, float], spec: ExperimentSpec = RUNGS
+) -> tuple[ExperimentSpec, list[PairRecord]]:
     """Candidates of such paces, and of a TTFT that is so many times what the pace makes of it."""
     rng, taken = Random(1), []
     for n in range(201 + 1500):
@@ -173,15 +177,40 @@ def of_paces(paces: dict[str, float], ttft: dict[str, float]) -> tuple[Experimen
             for answer in record.answers
         )
         taken.append(replace(record, answers=answers))
-    return changed(RUNGS, candidates=tuple(paces)), taken
+    return changed(spec, candidates=tuple(paces)), taken
 
 
 def test_that_there_is_no_difference_worth_having_is_not_said_past_one_that_left_and_may_be_better() -> None:
-    trial, left = raced(*of_paces({"a": 1.004, "b": 1.0, "c": 1.0}, {"a": 0.6}))
+    by_tpot = changed(SPEC, race=RaceSpec(beaten=False, first_rung=15, weights={"tpot": 1.0}))
+    trial, left = raced(*of_paces({"a": 1.004, "b": 1.0, "c": 1.0}, {"a": 0.6}, by_tpot))
     assert left[0].name == "a" and left[0].rung == 1
-    found = decide(trial, Evidence(trial.spec), Wishes(bars=Bars(outputs=False)))
+    alike: dict[Measure, float] = {"ttft": 1.0, "tpot": 1.0}
+    found = decide(trial, Evidence(trial.spec), Wishes(alike, Bars(outputs=False)))
     assert found["scores"]["a"]["upper"] < 0.9
     assert found["answer"] == "UNDECIDED" and "a, b left the race" in found["headline"]
+
+
+TRADES = {"trades": 1.05, "same": 1.0}  # the first takes 5 % more a token, and 60 % less until the first
+
+
+@pytest.mark.parametrize("rules", [RaceSpec(), RaceSpec(beaten=False, first_rung=15)], ids=["beaten", "rung"])
+def test_the_race_goes_by_what_ranks_and_not_by_one_latency(rules: RaceSpec) -> None:
+    trial, left = raced(*of_paces(TRADES, {"trades": 0.4}, changed(SPEC, race=rules)))
+    assert [one.name for one in left] == ["same"]
+    ranking = trial.ranking()
+    assert named(ranking, "trades")["verdicts"]["tpot"]["lower"] > 1.0
+    assert ranking["race"]["weights"] == {"ttft": 1.0, "tpot": 1.0}
+    found = decide(trial, Evidence(trial.spec), Wishes(bars=Bars(outputs=False)))
+    assert found["winner"]["name"] == "trades"
+
+
+def test_weights_say_what_the_race_goes_by_and_rank_after_it() -> None:
+    rules = RaceSpec(weights={"tpot": 3.0})
+    trial, left = raced(*of_paces(TRADES, {"trades": 0.4}, changed(SPEC, race=rules)))
+    assert [(one.name, one.by) for one in left] == [("trades", "same")]
+    assert left[0].why.startswith("same (TPOT ")
+    found = decide(trial, Evidence(trial.spec), Wishes(bars=Bars(outputs=False)))
+    assert found["weights"] == {"tpot": 3.0} and found["passes"] == ["same"]
 
 
 def test_one_that_left_without_proof_may_be_as_good_as_the_winner() -> None:

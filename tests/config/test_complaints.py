@@ -234,6 +234,11 @@ BAD = {
         "a.yaml:7: experiments[0].race.first_rung: expected 0, or at least 15, the windows below which "
         "nothing is said of a candidate, found 14",
     ),
+    "a race by nothing": (
+        TRIAL + "    race: {weights: {ttft: 0}}\n",
+        "a.yaml:7: experiments[0].race.weights: expected a weight above 0, as in {ttft: 1, tpot: 2}, found a "
+        "mapping with ttft",
+    ),
     "meaning asked of production": (
         TRIAL + "    similarity: {url: http://a:1, model: bge}\n",
         "a.yaml:7: experiments[0].similarity.url: expected a server that serves no production traffic, for "

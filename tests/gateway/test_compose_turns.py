@@ -8,7 +8,7 @@ import pytest
 
 from analysis.spec import RaceSpec, TextSpec
 from config.load import ConfigError, load
-from config.race import Race
+from config.race import Race, RaceWeights
 from config.schema import Config
 from gateway.processes.compose import compose
 from gateway.processes.rollout import changes
@@ -130,8 +130,8 @@ def test_when_candidates_leave_is_told_and_they_leave_only_where_it_is_asked_for
     one, other = said.experiments[0], said.experiments[0].candidates[0]
     assert told(said).analysis.experiments[0].race is None
     two = (other, other.model_copy(update={"name": "b", "engine": "http://spare:3"}))
-    race = Race(first_rung=30, metric="ttft", beaten=False)
+    race = Race(first_rung=30, weights=RaceWeights(tpot=1, ttft=2), beaten=False)
     asked = said.model_copy(
         update={"experiments": (one.model_copy(update={"candidates": two, "race": race}),)}
     )
-    assert told(asked).analysis.experiments[0].race == RaceSpec(False, 30, "ttft", False)
+    assert told(asked).analysis.experiments[0].race == RaceSpec(False, 30, {"ttft": 2.0, "tpot": 1.0}, False)

@@ -12,9 +12,10 @@ from analysis.decision.front import front
 from analysis.decision.markdown import render_markdown
 from analysis.decision.page import render_html
 from analysis.decision.text import render_text
-from analysis.decision.winner import Choice, choose, no_difference, not_told_apart, weighted
+from analysis.decision.winner import Choice, choose, no_difference, not_told_apart
 from analysis.ranking import Trial
 from analysis.verdict import interval, log_margin
+from analysis.weighing import weighted
 from tests.analysis.trials import SPEC, records
 
 ALPHA, MARGIN = 0.05, log_margin(0.03)
