@@ -18,6 +18,7 @@ from gateway.launch.readings import Readings
 from gateway.launch.spec import WatchedSpec
 from tests.analysis.trials import SPEC
 from tests.connections import unheard
+from tests.mirror.scripted import engine, hang
 from tests.support import Engine, answers, until
 
 
@@ -65,10 +66,12 @@ class Scene:
         found = [msgpack.unpackb(frame) for frame in self.frames]
         return [body for kind, body in found if kind == "gpu" and body["arm"] == arm]
 
-    async def read(self, stack: AsyncExitStack, watched: Collection[WatchedSpec]) -> None:
+    async def read(
+        self, stack: AsyncExitStack, watched: Collection[WatchedSpec], most_wait_s: float = 5.0
+    ) -> None:
         http = await stack.enter_async_context(aiohttp.ClientSession())
         readings = Readings(Places(none), http, self.offer, structlog.get_logger())
-        readings.watched, readings.every_s = tuple(watched), 0.005
+        readings.watched, readings.every_s, readings.most_wait_s = tuple(watched), 0.005, most_wait_s
         task = asyncio.get_running_loop().create_task(readings.follow())
 
         async def end() -> None:
@@ -160,3 +163,23 @@ def test_one_that_is_dead_or_is_no_exporter_is_told_once_and_holds_nobody_up() -
     told = [log["arm"] for log in logs if log["event"] == "no readings of an arm's GPUs"]
     assert sorted(told) == ["trial/bytes", "trial/closed", "trial/closed", "trial/dead", "trial/garbage"]
     assert not any(scene.of(arm) for arm in ("dead", "garbage", "bytes", "other"))  # nothing is made up
+
+
+def test_one_that_never_answers_holds_no_other_arms_readings_up() -> None:
+    scene = Scene()
+
+    async def run() -> None:
+        async with AsyncExitStack() as stack:
+            silent = await stack.enter_async_context(engine(hang))
+            good = await exporter(stack, page(0))
+            arms = [
+                WatchedSpec("trial", "silent", ("0",), silent.url),
+                WatchedSpec("trial", "good", ("0",), good.url),
+            ]
+            await scene.read(stack, arms, most_wait_s=600.0)
+            await until(lambda: len(silent.requests) == 1)
+            seen = len(scene.of("good"))
+            await until(lambda: len(scene.of("good")) >= seen + 3)
+            assert len(silent.requests) == 1  # and it is not asked again meanwhile
+
+    asyncio.run(run())
