@@ -61,6 +61,7 @@ class Texts:
         self._now_s = now_s
         self._begun_s: dict[str, float] = {}  # when each file's oldest text was written
         self._forgotten: OrderedDict[str, None] = OrderedDict()
+        self._beginnings = 0  # a text that was given to the command before the last is not written
         self._redaction = Redaction(spec.redact)
         self.spec = spec
         self.scrub: Scrub | None = None
@@ -77,6 +78,7 @@ class Texts:
         """The experiment goes on, or begins anew: then its texts are of pairs that its log has not."""
         with suppress(OSError):  # it is tried again by `look`
             text_files.sweep(self._folder)
+        self._beginnings += 1
         self._begun_s.clear()
         if anew or not self.spec.limit_bytes:
             self._delete_beyond(-1)
@@ -130,7 +132,7 @@ class Texts:
         said = {whose: list(map(clean, texts)) for whose, texts in texts_of(pair).items()}
         if not any(said.values()):
             return
-        write = partial(self._write, str(pair["id"]), said)
+        write = partial(self._write, str(pair["id"]), said, self._beginnings)
         texts = [text for some in said.values() for text in some]
         if not self.spec.redact_command:
             write(texts)
@@ -139,9 +141,14 @@ class Texts:
         else:
             self.scrub(self.spec.redact_command, texts, write)
 
-    def _write(self, id: str, said: Mapping[tuple[str, int], list[str]], texts: Sequence[str | None]) -> None:
+    def _write(
+        self, id: str, said: Mapping[tuple[str, int], list[str]], since: int, texts: Sequence[str | None]
+    ) -> None:
         """Write what may be written: of an answer all choices or none."""
         if not self.spec.limit_bytes or text_files.is_of(id, self._forgotten):
+            return
+        if since != self._beginnings:
+            self.lost += 1  # of a pair that the log has no more, or not redacted as is wanted by now
             return
         rest = iter(texts)
         given = {whose: [next(rest) for _ in some] for whose, some in said.items()}

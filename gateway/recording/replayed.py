@@ -36,8 +36,19 @@ _REASONS: Final = {
     "failed": "failed when recorded:",
     "not_copyable": "of a path that is never copied, or for which no text can be made up:",
     "too_long": "with a prompt too long to make up:",
+    "not_served": "without text, of a path that the control does not serve:",
 }
+# How an engine refuses a first request to a path that it does not serve, or not for this model.
+_NOT_SERVED: Final = frozenset({400, 404, 405, 422, 501})
 _HEADERS: Final = [(b"content-type", b"application/json")]
+
+
+class _NotServed(Exception):
+    """The control refuses any request to a path."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
 
 
 class Replayable:
@@ -58,24 +69,36 @@ class Replayable:
         slots = groupby(range(len(self._asks)), key=lambda at: int(self._asks[at].at_s // self._slot_s))
         self._pieces = [(slot, list(places)) for slot, places in slots]
         self._scales: dict[str, Scale] = {}
+        self._not_served: dict[str, int] = {}  # by path: how the control refused it
+        self._sizes = self._counted_sizes()
 
     @property
     def sizes(self) -> Sequence[int]:
-        """How many requests each piece has, of as many pieces as the recording fills slots."""
-        return [len(places) for _slot, places in self._pieces]
+        """How many requests each piece has, of as many pieces as the recording fills slots; without those
+        that the control does not serve, once that is known."""
+        return self._sizes
 
     async def get_ready(self, control: Arm) -> None:
         """Learn how many tokens the control makes of a word.  ValueError: it does not answer."""
-        for path in dict.fromkeys(ask.path for ask in self._asks if ask.body is None):
-            if path not in self._scales:
+        for path, n in Counter(ask.path for ask in self._asks if ask.body is None).items():
+            if path in self._scales or path in self._not_served:
+                continue
+            try:
                 self._scales[path] = await measured_scale(partial(self._counted, control, path))
+            except _NotServed as refusal:
+                self._not_served[path] = refusal.status
+                self.left_out["not_served"] += n
+                self._sizes = self._counted_sizes()
+        if not any(self._sizes):
+            told = ", ".join(f"{path} ({status})" for path, status in self._not_served.items())
+            raise ValueError(f"the control serves no path of the recording's requests: {told}")
 
     def piece(self, number: int) -> Sequence[Due]:
         """The requests of a piece, by their distance from its beginning."""
         slot, places = self._pieces[number]
         due: list[Due] = []
         size = 0
-        for place in places:
+        for place in filter(self._is_served, places):
             ask = self._asks[place]
             copy = self._copy(ask)
             size += len(copy.body)
@@ -86,7 +109,7 @@ class Replayable:
 
     def status(self) -> dict[str, Any]:
         """JSON-able: what is sent to each arm, and what is left out, by reason."""
-        return {"requests": len(self._asks), "pieces": len(self._pieces), "left_out": dict(self.left_out)}
+        return {"requests": sum(self._sizes), "pieces": len(self._pieces), "left_out": dict(self.left_out)}
 
     def _why(self) -> str:
         """Why none is left."""
@@ -105,6 +128,13 @@ class Replayable:
         else:
             return True
         return False
+
+    def _counted_sizes(self) -> list[int]:
+        return [sum(map(self._is_served, places)) for _slot, places in self._pieces]
+
+    def _is_served(self, place: int) -> bool:
+        ask = self._asks[place]
+        return ask.body is not None or ask.path not in self._not_served
 
     def _is_wanted(self, ask: Ask) -> bool:
         seconds = self._spec.seconds
@@ -150,6 +180,8 @@ class Replayable:
         ]
         request = request_bytes("POST", control.origin.path + path, headers, msgspec.json.encode(body))
         got = await fetch(control.pool, request, _ASK_S, limit_bytes=1 << 20)
+        if got.status in _NOT_SERVED:
+            raise _NotServed(got.status)
         if got.status != 200:
             said = got.status or got.ending
             raise ValueError(f"the control does not answer a first request to {path}: {said}")

@@ -201,6 +201,23 @@ def test_a_text_that_is_with_the_command_when_it_is_forgotten_is_not_written(tmp
     assert ids(tmp_path) == ["b"]
 
 
+@pytest.mark.parametrize("change", ["another epoch", "other patterns"])
+def test_a_text_that_is_with_the_command_when_it_would_be_kept_otherwise_is_not_written(
+    tmp_path: Path, change: str
+) -> None:
+    texts, waiting = Texts(tmp_path, replace(ALL, redact_command=("cat",))), list[Any]()
+    texts.scrub = lambda _command, some, write: waiting.append((some, write))
+    texts.keep(pair("a"))
+    if change == "another epoch":
+        texts.begin(anew=True)
+    else:
+        texts.renew(replace(texts.spec, redact=("sesame",)))
+    texts.keep(pair("b"))
+    for some, write in waiting:
+        write(some)
+    assert ids(tmp_path) == ["b"] and texts.lost == 1
+
+
 def test_what_is_damaged_or_torn_may_be_what_is_to_be_forgotten_and_goes_too(tmp_path: Path) -> None:
     texts = Texts(tmp_path, ALL)
     for id in "abc":

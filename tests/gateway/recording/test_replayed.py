@@ -270,6 +270,39 @@ def test_what_failed_and_what_leaves_something_behind_is_left_out_and_counted(tm
     assert found.status() == {"requests": 1, "pieces": 1, "left_out": left_out}
 
 
+def test_what_has_no_text_and_is_of_a_path_that_the_control_lacks_is_left_out_and_the_rest_is_sent(
+    tmp_path: Path,
+) -> None:
+    async def lacks_vectors(request: Request, writer: asyncio.StreamWriter) -> None:
+        if b"embeddings" not in request.line:
+            await tokens(request, writer)
+            return
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+
+    rows = [row(0, 0.0), row(1, 1.0, path="/v1/embeddings", request=None), row(2, 2.0)]
+    alone = [row(3, 0.0, path="/v1/embeddings", request=None)]
+
+    async def run() -> None:
+        async with engine(lacks_vectors) as control, engine(tokens) as other:
+            arms = ArmSpec("control", control.url), ArmSpec("c1", other.url)
+            told = experiment(written(tmp_path, rows), *arms)
+            async with shadow(tmp_path, told, recorded=replayable) as stage:
+                await over(stage)
+                done = status(stage)["replay"]
+                assert (done["requests"], done["sends"], done["sent"]) == (2, 4, 4)
+                assert done["left_out"] == {"not_served": 1}
+            assert asked(other) == ["request 0", "request 2"]
+            assert stage.books["paired"] == 2 and stage.books["dropped"] == {}
+            told = experiment(written(tmp_path, alone), *arms)
+            async with shadow(tmp_path, told, recorded=replayable) as stage:
+                await until(lambda: bool(status(stage).get("troubles")))
+                (why,) = status(stage)["troubles"].values()
+                assert why == "the control serves no path of the recording's requests: /v1/embeddings (404)"
+
+    play(run)
+
+
 def test_speed_requests_and_seconds_say_how_much_of_it_and_slots_without_requests_are_passed_over(
     tmp_path: Path,
 ) -> None:
