@@ -14,7 +14,7 @@ from mirror.heads import copy_head
 from mirror.pair import WARM_UP, Joiner, no_answer
 from mirror.readiness import NOT_READY
 from mirror.room import Room
-from mirror.sequel import Sequel
+from mirror.sequel import Done, Sequel
 from mirror.sequels import Sequels
 from mirror.slots import Block
 from mirror.spec import CONTROL, MirrorExperiment
@@ -94,13 +94,7 @@ class Dispatch:
             return
         if block is not None:
             block.hold(at_ns, id, copy, duplicate)
-        # Nothing awaits from the first to the last: the arms get the copy at one moment.
-        failing = self._failing()
-        for order, each in enumerate(prepared):
-            if each.arm.spec.name in failing:
-                joiner.answered(id, no_answer(keys[order], order, at_ns, at_ns, NOT_READY), at_ns)
-            else:
-                each.arm.send(id, each, order, grows=joiner.grows, done=done)
+        self._to_all(id, prepared, at_ns, done)
 
     def _follow(self, copy: Copy, duplicate: int, answer: dict[str, Any], sequel: Sequel) -> None:
         """The control has answered: what follows upon it goes to all arms now, at one moment."""
@@ -119,8 +113,16 @@ class Dispatch:
         if not joiner.open(id, head, [(p.arm.spec.name, p.twin) for p in prepared], size, at_ns, alone=True):
             return
         done = sequel.heard(following, lambda answer: joiner.answered(id, answer, monotonic_ns()))
+        self._to_all(id, prepared, at_ns, done)
+
+    def _to_all(self, id: str, prepared: list[Prepared], at_ns: int, done: Done) -> None:
+        """Nothing awaits from the first to the last: the arms get it at one moment."""
+        failing = self._failing()
         for order, each in enumerate(prepared):
-            each.arm.send(id, each, order, grows=joiner.grows, done=done)
+            if each.arm.spec.name in failing:
+                done(no_answer((each.arm.spec.side, each.twin), order, at_ns, at_ns, NOT_READY))
+            else:
+                each.arm.send(id, each, order, grows=self._joiner.grows, done=done)
 
     def _warm_until(self, at_ns: int, block: Block | None) -> int:
         warm_up_ns = int(self._experiment.warm_up_s * 1e9)

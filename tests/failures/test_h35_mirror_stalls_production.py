@@ -41,7 +41,7 @@ async def takes_nothing(request: Request, writer: asyncio.StreamWriter) -> None:
 BAD = {
     "never answers": scripted.hang,
     "one token, then nothing": scripted.stall,
-    "a byte now and then, for ever": scripted.drip,
+    "a byte a second, for ever": scripted.drip,
     "floods": scripted.flood,
     "resets": scripted.reset,
     "speaks no HTTP": scripted.nonsense,

@@ -81,12 +81,12 @@ async def flood(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 async def drip(request: Request, writer: asyncio.StreamWriter) -> None:
-    """A byte now and then, for ever."""
+    """A byte a second, for ever."""
     writer.write(SSE_HEAD)
     while True:
         writer.write(chunk(b"x"))
         await writer.drain()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(1.0)
 
 
 async def nonsense(request: Request, writer: asyncio.StreamWriter) -> None:

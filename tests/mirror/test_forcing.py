@@ -13,6 +13,8 @@ from emulator.params import EngineParams
 from emulator.server import start
 from mirror.spec import ArmSpec
 from tests.analysis.fleet import pair_record
+from tests.mirror.forcible import forcible
+from tests.mirror.scripted import engine
 from tests.mirror.staging import Stage, copy_frame, experiment, play, served_frame, shadow, until
 
 CAN = EngineParams(model="llama", speed=40.0, hiccup_rate=0.0, output_tokens=8.0, trace_replay=True)
@@ -61,6 +63,33 @@ def test_all_arms_decode_the_controls_tokens_at_one_moment(tmp_path: Path) -> No
         finally:
             await control.close()
             await other.close()
+
+    play(run)
+
+
+def test_one_that_says_it_can_and_then_says_other_tokens_is_told_answer_by_answer(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with engine(forcible()) as control, engine(forcible(lies=True)) as other:
+            arms = ArmSpec("control", control.url), ArmSpec("c1", other.url)
+            async with shadow(tmp_path, experiment(*arms), phase="forced") as stage:
+                sequel = stage.serving.comparisons["fp8-kv"]._sequels.now
+                assert sequel is not None
+                await until(lambda: sequel.ready)
+                _, lane = await stage.worker()
+                lane.write(copy_frame("a", 2) + served_frame("a"))
+                await until(lambda: len(stage.analysis.of("pair")) == 2)
+                lane.close()
+        (pair,) = (
+            pair for pair in stage.analysis.of("pair") if pair["phase"] == "forced" and not pair["mark"]
+        )
+        assert {answer["arm"]: answer["forced"] for answer in pair["answers"]} == {
+            "control": True,
+            "c1": False,
+        }
+        assert {answer.arm: answer.forced for answer in measure(pair).answers} == {
+            "control": True,
+            "c1": False,
+        }
 
     play(run)
 
