@@ -19,6 +19,7 @@ import pytest
 from gateway import attempt
 from gateway.spec import SamplingSpec
 from tests.failures.shadowed import PATH, chat, connections
+from tests.standing import run, standing
 from tests.support import FINISH, LAST, SSE_HEAD, TOKEN, Engine, Gateway, Peer, event, post, running, until
 
 pytestmark = pytest.mark.skipif(
@@ -172,6 +173,26 @@ def test_i1_a_copy_is_made_when_the_engine_has_the_request_and_handed_over_when_
     assert made.count("pack_copy") == made.count("pack_served") == 1
     assert made.index("to the engine") < made.index("pack_copy")
     assert len(made) - made[::-1].index("to the client") <= made.index("pack_served")
+
+
+def test_i1_while_no_time_passes_nothing_is_handed_over_so_requests_and_answers_go_first() -> None:
+    """Where a worker shares its core with the shadow process, who is woken takes the turn of who serves."""
+
+    async def test() -> None:
+        stage = InStep()
+        async with worker(stage.engine, "reads") as gateway, kept(gateway) as link:
+            for n in range(3):
+                await stage.ask(link, 2, n)
+            await asyncio.sleep(LINGERED_S)
+            with seen(gateway, stage.engine) as steps:
+                with standing():
+                    await stage.ask(link, 9, 9)
+                made = [step for some in steps.made for step in some]
+                assert {"pack_copy", "to the engine", "to the client"} <= set(made)
+                assert "to the lane" not in made
+                await until(lambda: any("to the lane" in some for some in steps.made), 30)
+
+    run(test())
 
 
 def test_i1_a_chunk_costs_three_short_steps_more_whatever_becomes_of_the_copy() -> None:
