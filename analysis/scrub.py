@@ -3,8 +3,8 @@
 import asyncio
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -39,6 +39,7 @@ class Text(NamedTuple):
 
 
 NONE: Final = Text()
+_OURS: Final = Text({"messages": [{"role": "user", "content": "one"}]}, "two")
 Done = Callable[[Text], None]
 
 
@@ -61,11 +62,12 @@ class Scrubber:
         self._waiting: deque[tuple[bytes, Done]] = deque()
         self._waiting_bytes = 0
         self._fresh = asyncio.Event()
+        self._why: str | None = None  # it does not answer, as was told
         self.lost: Counter[str] = Counter()
 
     def scrub(self, text: Text, done: Done) -> None:
         """Have `done` called with what may be written of `text`, in the order of calls."""
-        line = msgspec.json.encode(text._asdict()) + b"\n"
+        line = _line(text)
         if len(self._waiting) >= _MOST_TEXTS or self._waiting_bytes + len(line) > _MOST_BYTES:
             self._without(done, WAITING)
             return
@@ -82,7 +84,7 @@ class Scrubber:
             try:
                 await self._life()
             except _BROKEN as error:
-                self._log.error("text is kept no more until the command answers", why=_told(error))
+                self._fails(_told(error))
                 if self._waiting:
                     self._without(self._taken(), FAILED)
             await asyncio.sleep(_AGAIN_S)
@@ -92,41 +94,25 @@ class Scrubber:
         while self._waiting:
             self._without(self._taken(), STOPPED)
 
+    def _fails(self, why: str) -> None:
+        """Tell why, once: it is tried every second."""
+        if why != self._why:
+            program = self._command[0]  # what follows may hold a key
+            self._log.error("text is kept no more until redact_command answers", command=program, why=why)
+        self._why = why
+
     async def _life(self) -> None:
         """One life of the command; raises how it ended."""
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # it may hold text
-            start_new_session=True,
-            limit=_LINE_BYTES,
-        )
-        assert process.stdin is not None and process.stdout is not None
-        try:
+        async with _running(self._command, self._ends_s) as process:
             while True:
                 while self._waiting:
-                    async with asyncio.timeout(_ANSWER_S):
-                        process.stdin.write(self._waiting[0][0])
-                        await process.stdin.drain()
-                        said = await process.stdout.readuntil(b"\n")
-                    clean = msgspec.json.decode(said, type=_Clean)
-                    self._taken()(Text(clean.request, clean.answer))
+                    clean = await _exchanged(process, self._waiting[0][0])
+                    self._taken()(clean)
+                    if self._why is not None:
+                        self._log.info("redact_command answers again", command=self._command[0])
+                        self._why = None
                 self._fresh.clear()
                 await self._fresh.wait()
-        finally:
-            _end(process)
-            # What is suppressed would take the place of a cancellation.
-            try:
-                with suppress(TimeoutError, OSError):
-                    async with asyncio.timeout(self._ends_s):
-                        while await process.stdout.read(_PIECE_BYTES):
-                            pass  # a pipe with something left in it would stay open
-            finally:
-                process._transport.close()  # type: ignore[attr-defined]  # another may hold its pipe
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._ends_s):
-                    await process.wait()
 
     def _taken(self) -> Done:
         line, done = self._waiting.popleft()
@@ -138,10 +124,64 @@ class Scrubber:
         done(NONE)
 
 
+async def trial(command: Sequence[str], *, ends_s: float = 5.0) -> str | None:
+    """Why a command does not answer a text of ours as it has to; None where it does."""
+    try:
+        async with _running(command, ends_s) as process:
+            await _exchanged(process, _line(_OURS))
+    except _BROKEN as error:
+        return _told(error)
+    return None
+
+
+def _line(text: Text) -> bytes:
+    return msgspec.json.encode(text._asdict()) + b"\n"
+
+
+async def _exchanged(process: asyncio.subprocess.Process, line: bytes) -> Text:
+    """What the command answers to a text; raises one of `_BROKEN`."""
+    assert process.stdin is not None and process.stdout is not None
+    async with asyncio.timeout(_ANSWER_S):
+        process.stdin.write(line)
+        await process.stdin.drain()
+        said = await process.stdout.readuntil(b"\n")
+    clean = msgspec.json.decode(said, type=_Clean)
+    return Text(clean.request, clean.answer)
+
+
+@asynccontextmanager
+async def _running(command: Sequence[str], ends_s: float) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command, until the block ends.  Raises OSError where it cannot be started."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # it may hold text
+        start_new_session=True,
+        limit=_LINE_BYTES,
+    )
+    assert process.stdout is not None
+    try:
+        yield process
+    finally:
+        _end(process)
+        # What is suppressed would take the place of a cancellation.
+        try:
+            with suppress(TimeoutError, OSError):
+                async with asyncio.timeout(ends_s):
+                    while await process.stdout.read(_PIECE_BYTES):
+                        pass  # a pipe with something left in it would stay open
+        finally:
+            process._transport.close()  # type: ignore[attr-defined]  # another may hold its pipe
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ends_s):
+                await process.wait()
+
+
 def _told(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return f"it did not answer within {_ANSWER_S:g} s"
-    if isinstance(error, asyncio.IncompleteReadError):
+    if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
         return "it ended"
     if isinstance(error, asyncio.LimitOverrunError):
         return f"its line has more than {_LINE_BYTES >> 20} MiB"

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from wire.plain import plain
-
 from gateway.commands.child import run_child
 from gateway.commands.configured import configured, file_of
 from gateway.commands.flags import CHILDREN, child_parser, parser
+from wire.plain import plain
 
 _FAILED = 1
 _WRONG = 2  # what was typed or written is wrong; nothing was started
@@ -181,10 +180,17 @@ def _demo(given: argparse.Namespace) -> int:
 
 
 def _top(given: argparse.Namespace) -> int:
+    from gateway.commands.experiment import NotDone, asked, base_of, place_of
+
+    base = base_of(given.admin)
+    try:
+        if given.experiment is not None:
+            asked(f"{base}/{place_of(given.experiment)}")  # who has it says so, or which there are
+    except NotDone as error:
+        return _say(f"shadowlane top: {error}", _FAILED)
     from gateway.commands.terminal import run_top
 
-    url = given.admin if "://" in given.admin else f"http://{given.admin}"
-    return run_top(url, given.experiment)
+    return run_top(base, given.experiment)
 
 
 def _experiment(given: argparse.Namespace) -> int:

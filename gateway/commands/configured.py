@@ -14,10 +14,12 @@ def configured(given: argparse.Namespace) -> "Config":
     from config.load import ConfigError, load, located
     from gateway.golden import compose as golden
     from gateway.processes import counting, policies
+    from gateway.recording import folder
 
     settings, file = _typed(given), file_of(given)
     config = load(file, os.environ, settings)
-    if wrong := [*policies.complaints(config), *golden.complaints(config), *counting.complaints(config)]:
+    rooms = (policies, golden, counting, folder)
+    if wrong := [complaint for room in rooms for complaint in room.complaints(config)]:
         raise ConfigError(located(wrong, file, os.environ, settings))
     return config
 

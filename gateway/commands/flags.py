@@ -3,6 +3,8 @@
 import argparse
 from typing import Any
 
+from workload.typed import above_zero, count
+
 CHILDREN = ("_worker", "_shadow", "_analysis", "_discovery", "_events", "_recording", "_launch")
 _SERVE = """\
 Serve clients in front of inference engines.
@@ -35,8 +37,11 @@ Validate a configuration and ask every engine in it what it is, what it serves a
 
 Engines that are looked up (discover) are named, not asked.
 
-Exit status 0: all reachable.  1: some engine is not, or refuses the api_key.  2: the configuration is wrong,
-or what it is to replay is not there.
+Commands that redact texts are tried with one of ours.
+
+Exit status 0: all is well.  1: some engine is not reachable, refuses the api_key or does not serve the model
+that it is asked for, or something else that is to be used does not work.  2: the configuration is wrong, or
+what it is to replay is not there.
 """
 _REPORT = """\
 Say what an experiment has found so far, from its log alone: the same log gives the same verdict.
@@ -280,7 +285,7 @@ def _diff(command: argparse.ArgumentParser) -> None:
         help="what is large (%(default)s)",
     )
     add("--candidate", metavar="NAME", help="of this candidate alone")
-    add("--limit", metavar="N", type=int, default=10, help="how many (%(default)s)")
+    add("--limit", metavar="N", type=count, default=10, help="how many (%(default)s)")
     add("--json", action="store_true", help="print JSON")
     add("--state-dir", metavar="DIR", help="where experiments' logs are (./shadowlane-state)")
 
@@ -290,8 +295,8 @@ def _definitions(command: argparse.ArgumentParser) -> None:
     add("url", metavar="URL", help="an engine, or a gateway")
     add("--model", metavar="NAME", help="the model's name, where it has to be said")
     add("--prompt", metavar="TEXT", default="Count from one to fifty.", help="what is asked (%(default)s)")
-    add("--max-tokens", metavar="N", type=int, default=128, help="how long the answer may be (%(default)s)")
-    add("--timeout", metavar="S", type=float, default=300.0, help="seconds it may take (%(default)s)")
+    add("--max-tokens", metavar="N", type=count, default=128, help="how long the answer may be (%(default)s)")
+    add("--timeout", metavar="S", type=above_zero, default=300.0, help="seconds it may take (%(default)s)")
 
 
 def _experiment(command: argparse.ArgumentParser) -> None:
@@ -314,5 +319,5 @@ def _demo(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--keep", action="store_true", help="go on until Ctrl-C")
     add("--seed", metavar="N", type=int, default=0, help="of traffic and engines (%(default)s)")
-    add("--seconds", metavar="S", type=float, help="end after this long at most (when decided)")
+    add("--seconds", metavar="S", type=above_zero, help="end after this long at most (when decided)")
     add("--html", metavar="OUT", default="shadowlane-demo.html", help="the report (%(default)s)")

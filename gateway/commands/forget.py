@@ -29,6 +29,8 @@ def forget(
     if not any(ids):
         raise NotDone("say which requests: --id, by their x-request-id")
     found = _asked(name, ids, admin) if state_dir is None else _at_rest(name, ids, state_dir)
+    if not found:
+        stream.write("no experiment has texts that were kept: there is nothing to forget\n")
     for each, pairs in found.items():
         stream.write(f"{each}: texts of {pairs} pair{'s' if pairs != 1 else ''} forgotten\n")
     return 0
@@ -42,6 +44,8 @@ def _asked(name: str | None, ids: Sequence[str], admin: str) -> Mapping[str, int
 
 
 def _at_rest(name: str | None, ids: Sequence[str], state_dir: Path) -> Mapping[str, int]:
+    if not state_dir.is_dir():
+        raise NotDone(f"there is no folder {state_dir}: --state-dir says where experiments' logs are")
     if name is None:
         folders = sorted({path.parent for file in FILES for path in state_dir.glob(f"*/{file}")})
     else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import pytest
 import structlog
@@ -71,6 +72,48 @@ def test_a_command_that_is_not_there_or_behind_costs_text_and_what_waits_at_the_
 
     asyncio.run(scene())
     assert done == [Text(None, None)] * 2
+
+
+class Log:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, str]]] = []
+
+    def error(self, what: str, **more: str) -> None:
+        self.told.append((what, more))
+
+    info = error
+
+
+def test_why_a_command_does_not_answer_is_told_once_with_its_name_and_nothing_else_of_it(
+    tmp_path: Path,
+) -> None:
+    """It is tried again each second, for as long as there are texts."""
+    program, log, done = tmp_path / "clean", Log(), list[Text]()
+    text = Text({"messages": [{"content": "a"}]}, "walrus")
+
+    async def scene() -> None:
+        scrubber = Scrubber((str(program), "a-key"), log)
+        task = asyncio.get_running_loop().create_task(scrubber.run())
+        for n in (1, 2):
+            scrubber.scrub(text, done.append)
+            await until(lambda n=n: len(done) == n, 30)  # type: ignore[misc]
+        assert [what for what, _ in log.told] == ["text is kept no more until redact_command answers"]
+        program.write_text(f"#!{sys.executable}\n{UPPER}")
+        program.chmod(0o700)
+        scrubber.scrub(text, done.append)
+        await until(lambda: len(done) == 3, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(scene())
+    (_, failed), (again, _) = log.told
+    assert again == "redact_command answers again"
+    assert (
+        failed["command"] == str(program) and "No such file" in failed["why"] and "a-key" not in str(log.told)
+    )
+    assert [one.request for one in done] == [None, None, {"messages": [{"content": "A"}]}]
 
 
 def test_a_pipe_that_another_process_holds_is_closed_when_the_command_is_ended() -> None:

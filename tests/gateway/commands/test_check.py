@@ -124,7 +124,7 @@ def test_what_is_missing_is_said_with_what_to_do() -> None:
     )
     assert status == 0
     assert "the config says vllm, it looks like sglang" in text
-    assert "model other: it serves tiny" in text
+    assert "the name other: it is tiny there, and answers all the same" in text
     assert "--enable-cache-report" in text
     assert "--enable-metrics" in text
 
