@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.diffs.by_length import band_of, series_of
+from analysis.diffs.hazard import HAZARD, linearised
 from analysis.measure import LATENCIES, PairRecord
 from analysis.metrics._choose import every_metric
 from analysis.score_intervals import MOST
@@ -98,6 +100,7 @@ class Calibrating:
         self._latencies: dict[str, list[tuple[int, str, float]]] = {name: [] for name in LATENCIES}
         self._scores: dict[str, list[tuple[int, str, float]]] = {name: [] for name in every_metric()}
         self._control_ms: dict[str, list[float]] = {name: [] for name in LATENCIES}
+        self._parted: list[tuple[int, str, float, float]] = []  # whether, of how many tokens that could have
         self._durations_ns: list[int] = []
         self._first_ns: int | None = None
         self._last_ns = 0
@@ -126,7 +129,13 @@ class Calibrating:
             d = contrast(once.latency_ms(latency), again.latency_ms(latency), mine, other)
             if d is not None:
                 self._latencies[latency].append((record.at_ns, record.id, d))
-        for metric, score in record.outputs.get("control", {}).items():
+        scores = dict(record.outputs.get("control", {}))
+        same, compared = scores.get("exact_match"), record.compared_tokens.get("control")
+        if same is not None and compared is not None:
+            self._parted.append((record.at_ns, record.id, 1.0 - same, compared))
+        if same is not None and once.completion_tokens is not None:
+            scores[series_of(band_of(once.completion_tokens))] = same
+        for metric, score in scores.items():
             self._scores.setdefault(metric, []).append((record.at_ns, record.id, score))
 
     @property
@@ -218,7 +227,8 @@ class Calibrating:
                 for name, rows in self._latencies.items()
                 if len(rows) > 1
             },
-            floor={name: floor_of(_counted(rows, name), half) for name, rows in self._scores.items() if rows},
+            floor={name: floor_of(_counted(rows, name), half) for name, rows in self._scores.items() if rows}
+            | floor_of_hazard(self._parted, half),
             by=self._by,
             slow_ms={
                 name: slow
@@ -265,6 +275,18 @@ def _counted(rows: list[tuple[int, str, float]], name: str) -> list[tuple[int, s
 def floor_of(rows: list[tuple[int, str, float]], alpha: float) -> Spread:
     """What the control's outputs score against its own: rows of instant, id and score."""
     return _spread_of(_by_time(rows), alpha, 1.0)
+
+
+def floor_of_hazard(rows: list[tuple[int, str, float, float]], alpha: float) -> dict[str, Spread]:
+    """How likely a token of the control is the first to differ from its own, by name; nothing without rows.
+
+    Rows of instant, id, whether answers parted, and the tokens that could have been the first to.
+    """
+    if not rows:
+        return {}
+    diverged, tokens = np.array([row[2:] for row in sorted(rows)]).T
+    h, residuals, per_token = linearised(diverged, tokens)
+    return {HAZARD: Spread(h, _spread_of(residuals, alpha, per_token**2).radius)}
 
 
 def _by_time(rows: list[tuple[int, str, float]]) -> NDArray[np.float64]:

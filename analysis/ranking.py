@@ -14,7 +14,7 @@ from analysis.checks import Check, Fairness, Lag
 from analysis.columns import Columns, Gathering
 from analysis.cost.prices import Prices
 from analysis.counts import Counts
-from analysis.diff_figures import DiffFigures
+from analysis.diffs.figures import DiffFigures
 from analysis.hardware import Hardware
 from analysis.horizons import Horizons
 from analysis.instruments import Clock, Harness, gpu_clocks, missing
@@ -173,7 +173,6 @@ class Trial:
         for name, fairness in self._fairness.items():
             if name not in self.race.left:  # it gets no more copies than it was sent
                 fairness.add(columns)
-            self._diffs[name].add(columns)
             self._bursts[name].add(columns)
             self._counts[name].add(columns)
         at_block_ns = self._blocks_ns + columns.blocks * windows.window_ns
@@ -182,8 +181,8 @@ class Trial:
         for horizons in self._horizons.values():
             horizons.add(columns, at_ns // windows.window_ns)
         values = series(columns, self.spec.candidates)
-        for rates in self._rates.values():
-            values |= rates.add(columns)
+        for rates, diffs in zip(self._rates.values(), self._diffs.values(), strict=True):
+            values |= rates.add(columns) | diffs.add(columns)
         windows.add_many(at_ns, values, lambda: self._labels.closed(windows))
 
     def _window_ns(self, record: PairRecord) -> int:
@@ -389,7 +388,7 @@ class Trial:
             **self._candidates[name].show(),
             "verdicts": verdicts,
             "outputs": outputs,
-            "diffs": self._diffs[name].show(self._floor_diffs),
+            "diffs": self._diffs[name].show(self._floor_diffs, floor, windows, self._alpha, mode),
             "quality": self._quality[name].show(self._alpha),
             "rates": self._rates[name].show(windows, self._alpha),
             "percentiles": self._horizons[name].show(self._alpha, withheld, at_hand=at_hand),

@@ -13,6 +13,7 @@ from analysis.modes import production_line, replayed, units_of
 from analysis.ranking import Trial
 from analysis.replay import replay
 from analysis.report_claims import claim_lines
+from analysis.report_diffs import diff_lines
 from analysis.report_lines import change, condition_lines
 from analysis.report_page import render_html as render_html
 from analysis.report_running import running_lines
@@ -118,6 +119,7 @@ def render_text(ranking: Mapping[str, Any]) -> str:
     books = ranking["books"]
     dropped = ", ".join(f"{reason} {n}" for reason, n in sorted(books["dropped"].items())) or "none"
     lines.extend(condition_lines(ranking))
+    lines.extend(diff_lines(ranking))
     lines.extend(scored_lines(ranking))
     lines.extend(running_lines(ranking))
     lines.append(f"books: {books['admitted']} admitted, {books['paired']} paired, dropped: {dropped}")

@@ -10,6 +10,7 @@ from analysis.hidden import told
 from analysis.modes import AGAINST, LIVE, REPLAY, how, replayed, units_of
 from analysis.report_claims import claims
 from analysis.report_conditions import conditions
+from analysis.report_diffs import diff_section
 from analysis.report_figures import bar, change, chart, has_series, reach
 from analysis.report_notes import Notes
 from analysis.report_running import running
@@ -39,6 +40,7 @@ def render_html(ranking: Mapping[str, Any]) -> str:
         _verdicts(ranking),
         *(chart(ranking, key, name) for key, name in _told(ranking) if has_series(ranking, key)),
         _outputs(ranking),
+        diff_section(ranking),
         claims(ranking),
         _checks(ranking),
         _latencies(ranking),

@@ -9,10 +9,11 @@ import pytest
 
 from analysis.asked import read_asked
 from analysis.columns import Columns
-from analysis.diff_figures import DiffFigures
+from analysis.diffs.figures import DiffFigures
 from analysis.measure import measure
 from analysis.metrics._choose import every_metric
 from analysis.outputs import output_shown
+from analysis.stats.windows import Windows
 from analysis.transcript import Choice, Content, TokenLogprob, ToolCall
 from analysis.verdict import Interval, Spread
 from tests.analysis.fleet import answer_frame, pair_frame
@@ -215,13 +216,21 @@ def test_the_hazard_is_the_differences_over_the_tokens_that_could_have_differed(
     figures, floor = DiffFigures("quick"), DiffFigures("control", 1)
     words = ["aa ", "bb ", "cc ", "dd "]
     same, other = record(words, words), record(words, [*words[:2], "xx ", "dd "])  # the third differs
-    figures.add(Columns.of([same, other]))
-    shown = figures.show(floor)
-    assert shown["divergence"] == {
-        "per_token": pytest.approx(1 / 7), "tokens": 7, "floor": None, "floor_tokens": 0
-    }  # fmt: skip
-    assert shown["by_length"] == [{"tokens": "1-16", "pairs": 2, "exact_match": 0.5, "floor": None}]
-    assert shown["finish_reasons"] == [{"control": "stop", "candidate": "stop", "answers": 2}]
+    windows = Windows(1, 1)
+    values = figures.add(Columns.of([same, other]))
+    for key in range(2):  # the two pairs in each of two windows, five times
+        for _ in range(5):
+            for row in range(2):
+                windows.add(key, {name: column[row] for name, column in values.items() if column[row] >= 0})
+    windows.finish()
+    shown = figures.show(floor, {}, windows, 0.05, "live")
+    hazard = shown["hazard"]
+    assert (hazard["tokens"], hazard["value"]) == (7, pytest.approx(1 / 7))
+    assert (hazard["floor"], hazard["excess"], hazard["floor_tokens"]) == (None, None, 0)
+    (band,) = shown["by_length"]
+    assert (band["tokens"], band["pairs"], band["value"], band["floor"]) == ("1-16", 2, 0.5, None)
+    (row,) = shown["finish_reasons"]
+    assert (row["control"], row["candidate"], row["answers"], row["excess"]) == ("stop", "stop", 2, None)
 
 
 def test_what_is_asked_of_the_form_comes_with_the_pair_and_no_text_of_it_stays() -> None:

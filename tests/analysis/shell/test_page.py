@@ -85,7 +85,16 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
     real = ranked(records(1100))
     ranking |= {key: real[key] for key in ("beaten", "discoveries")}
     for ours, theirs in zip(ranking["candidates"], real["candidates"], strict=True):
-        ours |= {key: theirs[key] for key in ("rates", "percentiles")}
+        ours |= {key: theirs[key] for key in ("rates", "percentiles", "diffs")}
+    cut_short = {
+        "control": "stop",
+        "candidate": "length",
+        "answers": 3,
+        "share": 0.03,
+        "floor": 0.01,
+        "excess": 0.02,
+    }
+    ranking["candidates"][0]["diffs"]["finish_reasons"].append(cut_short)
     ranking["candidates"][0]["quality"] = {
         "requests": 40, "control_passed": 0.9, "candidate_passed": 0.85, "neither": 4, "label": "UNDECIDED",
         "awaited": True, "unmarked": 3,
@@ -104,6 +113,9 @@ def test_what_is_claimed_of_candidates_what_arms_cost_and_what_limits_them_is_sh
         assert failed[2:4] == ["0.0 %", "0.0 %"] and failed[4].startswith("+0.0\n") and failed[5] == "no more"
         slow = await cells("rates", "spec-ngram", "TTFT beyond")
         assert slow[3] == "100.0 %" and slow[5] == "more"
+        band = await cells("diffs", "fp8-again", "exact match, 17-64 tokens")
+        assert band[2:4] == ["100.0 %", "100.0 %"] and band[4].startswith("+0.0\n") and "…" in band[4]
+        assert (await cells("diffs", "ended length for stop (3)"))[2:] == ["3.0 %", "1.0 %", "+2.01"]
         quick = await cells("percentiles", "fp8-kv", "TPOT")
         assert quick[2].strip() == "1\u202f000" and all("−2" in cell and "…" in cell for cell in quick[3:])
         assert (await cells("golden", "fp8-kv"))[1:] == [

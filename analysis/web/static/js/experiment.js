@@ -4,6 +4,7 @@ import { drawCharts } from "./charts.js";
 import { goldenPanel, percentilesPanel, ratesPanel, togetherNote } from "./claims.js";
 import { forcedPanel, gpuPanel, loadPanel } from "./conditions.js";
 import { costPanel, whyPanel } from "./cost.js";
+import { diffsPanel } from "./diffs.js";
 import { h, show } from "./dom.js";
 import { count, ms, share, span, words } from "./format.js";
 import { told } from "./hidden.js";
@@ -134,5 +135,5 @@ export function drawExperiment(section, spec, ranking, status) {
   if (ranking.phase === "calibration") show(slots.charts, "calibrating", () => h("p", { class: "note" }, "Charts over time start when calibration ends: until then nothing is compared with a candidate."));
   else drawCharts(section, slots.charts, ranking);
   show(slots.detail, [ranking.candidates.map((c) => ({ ...c, series: 0 })), ranking.control, ranking.production, ranking.books, ranking.checks, ranking.load, ranking.hardware, ranking.forced, ranking.scored, ranking.marked_pairs, ranking.cost, ranking.why, ranking.beaten, ranking.discoveries], () =>
-    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), forcedPanel(ranking), scoredPanel(ranking), goldenPanel(ranking), arms(ranking), costPanel(ranking), whyPanel(ranking), ratesPanel(ranking), percentilesPanel(ranking), togetherNote(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
+    h("div", { class: "grid" }, h("div", { class: "w8 stack" }, outputs(ranking), diffsPanel(ranking), forcedPanel(ranking), scoredPanel(ranking), goldenPanel(ranking), arms(ranking), costPanel(ranking), whyPanel(ranking), ratesPanel(ranking), percentilesPanel(ranking), togetherNote(ranking), gpuPanel(ranking), books(ranking)), h("div", { class: "w4 stack" }, checks(ranking), loadPanel(ranking))));
 }

@@ -1,0 +1,1 @@
+"""How do answers part from the control's, taken apart?  By token, length and finish reason: a file each."""
