@@ -101,6 +101,31 @@ def test_pairs_are_marked_as_warming_up_again_after_it(rests: Rests) -> None:
     play(run)
 
 
+@pytest.mark.parametrize("rests", [by_hand, by_the_analysis, for_want_of_an_arm])
+def test_a_copy_that_comes_meanwhile_is_sent_to_no_arm(rests: Rests) -> None:
+    """As such do: a worker hands over what it sampled before it heard of the pause."""
+
+    async def run() -> None:
+        async with engine(tokens) as control, engine(tokens) as c1:
+            lacking: list[str] = []
+            told = experiment(ArmSpec("control", control.url), ArmSpec("c1", c1.url))
+            one = comparison(told, [], lacking=lambda: lacking)
+            one.take(copy("before", 2))
+            await until(lambda: not one.joiner.inflight)
+            rests(one, lacking, True)
+            one.take(copy("during", 4))
+            assert not any(arm.reading for arm in one.arms)
+            reason = "paused" if rests is not for_want_of_an_arm else "arm_not_ready"
+            assert one.books()["dropped"][reason] == 1
+            rests(one, lacking, False)
+            one.take(copy("after", 6))
+            await until(lambda: not one.joiner.inflight)
+            assert len(control.requests) == len(c1.requests) == 2
+            one.close()
+
+    play(run)
+
+
 def test_an_answer_that_a_pause_gives_up_has_no_tokens_to_force() -> None:
     """The control has said some: they would be sent to all arms, after the pause."""
     slow = EngineParams(model="llama", speed=1.0, hiccup_rate=0.0, output_tokens=500.0, trace_replay=True)
