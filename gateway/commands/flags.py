@@ -83,6 +83,7 @@ Write an experiment's pairs as a table, a row for each answer: for a notebook, o
 """
 _DEMO = """\
 See it work without a GPU: emulated engines, a control, three candidates, live traffic, a ranking.
+It ends once each candidate has a word on its time per token and on its answers; other questions may be open.
 
   shadowlane demo
   shadowlane demo --keep          (goes on until Ctrl-C; the page stays up)
@@ -319,5 +320,5 @@ def _demo(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--keep", action="store_true", help="go on until Ctrl-C")
     add("--seed", metavar="N", type=int, default=0, help="of traffic and engines (%(default)s)")
-    add("--seconds", metavar="S", type=above_zero, help="end after this long at most (when decided)")
+    add("--seconds", metavar="S", type=above_zero, help="end after this long at most (140)")
     add("--html", metavar="OUT", default="shadowlane-demo.html", help="the report (%(default)s)")

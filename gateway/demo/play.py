@@ -33,6 +33,7 @@ CALIBRATION_S = 20.0
 MIN_WINDOWS = 15
 _PLAIN_EVERY_S = 5.0
 _INTERRUPTED = 130
+_TIME_IS_UP = "Time is up before each candidate has a word on its time per token and on its answers."
 
 
 def run(
@@ -45,7 +46,7 @@ def run(
 ) -> int:
     """Play the demo of one seed; the exit code: 0, 1 with the reason on the console, 130 after Ctrl-C.
 
-    It ends when the ranking has concluded or `seconds` are over.  With `keep`, traffic and dashboard go
+    It ends when the ranking has `concluded` or `seconds` are over.  With `keep`, traffic and dashboard go
     on after the final table until Ctrl-C.  The report is written to `html`.
     """
     console = console or Console()
@@ -200,7 +201,7 @@ class _Play:
             raise stage.children.failure("gateway", f"answered no request well: {dict(outcomes)}")
         _write(self._html_path, await stage.report())
         lines = [
-            *([] if concluded(ranking) else ["Time is up before every question is decided."]),
+            *([] if concluded(ranking) else [_TIME_IS_UP]),
             *_undecided(ranking),
             f"Production answered {outcomes[Outcome.OK]:,} of {sum(outcomes.values()):,} requests well.",
             "How they were built, which the ranking never saw:",
