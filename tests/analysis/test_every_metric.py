@@ -96,6 +96,17 @@ def test_exchanging_the_answers_keeps_or_negates_the_score(one: Content, other: 
             assert back == pytest.approx(there if metric.symmetry == "even" else -there), name
 
 
+@settings(max_examples=200)
+@given(one=CONTENTS, other=CONTENTS)
+def test_choices_are_compared_by_their_index_in_whichever_order_they_came(
+    one: Content, other: Content
+) -> None:
+    other = replace(other, asked=one.asked)
+    turned = replace(other, choices=other.choices[::-1])
+    for name, metric in METRICS.items():
+        assert metric.score(one, turned) == metric.score(one, other), name
+
+
 RANGES = {"share": (0.0, 1.0), "difference": (-1.0, 1.0), "nats": (0.0, inf), "ratio": (-inf, inf)}
 
 
