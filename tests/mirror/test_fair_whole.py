@@ -1,7 +1,6 @@
 """With a whole gateway in front: copies cost users nothing of their limits, and production's load is told."""
 
 import asyncio
-from typing import Any
 
 from gateway.spec import EngineSpec, FleetSpec, RoomSpec, SamplingSpec
 from mirror.spec import ArmSpec
@@ -41,7 +40,11 @@ def test_a_user_gets_all_of_a_limit_however_often_each_request_is_copied() -> No
 
 
 def test_the_control_that_gets_what_one_engine_gets_is_seen_to_be_as_loaded() -> None:
-    """Two requests are always under way at production, for as long as at the control: both carry two."""
+    """Two requests are always under way at production, for as long as at the control: both carry two.
+
+    Of one slice that need not be seen: a worker's last second is told in the next one, or two of them are,
+    where it has much else to do.  Of all of them together it is, sooner or later.
+    """
 
     async def slow(request: Request, writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.2)
@@ -55,22 +58,22 @@ def test_the_control_that_gets_what_one_engine_gets_is_seen_to_be_as_loaded() ->
                 async with shadow(gateway.run_dir, told) as stage:
                     await until(lambda: connections(str(gateway.run_dir / "lane.sock")) > 0, 30)
 
-                    def load() -> dict[str, Any] | None:
-                        """The second slice: of the first one a worker's last second is told in that."""
-                        loaded = [x for x in stage.analysis.of("load") if x["production"] > 1]
-                        return loaded[1] if len(loaded) > 1 else None
+                    def is_seen() -> bool:
+                        told = [load for load in stage.analysis.of("load") if load["production"] > 1]
+                        if len(told) < 2:
+                            return False
+                        production = sum(load["production"] * load["span_s"] for load in told)
+                        control = sum(load["arms"]["control"] * load["span_s"] for load in told)
+                        return abs(control / production - 1) < 0.2
 
                     async def client(first: int) -> None:
                         for n in range(first, 10_000, 2):
-                            if load() is not None:
+                            if is_seen():
                                 return
                             assert (await ask(gateway.port, post(chat(n), PATH))).status == 200
 
-                    async with asyncio.timeout(60):
+                    async with asyncio.timeout(90):
                         await asyncio.gather(client(0), client(1))
-                    seen = load()
                     await stage.analysis.close()
-            assert seen is not None
-            assert abs(seen["arms"]["control"] / seen["production"] - 1) < 0.2
 
     run(test())
