@@ -6,6 +6,8 @@ from typing import Any
 
 from analysis.index import By, Found
 from analysis.measure import LATENCIES, AnswerMeasure, PairRecord
+from analysis.metrics._choose import every_metric
+from analysis.metrics._metric import Unit
 from analysis.pair_text import beside
 from analysis.report_lines import change, columns
 from analysis.strip import drawn, gaps_of
@@ -24,6 +26,7 @@ def render_pair(record: PairRecord, texts: Said | None = None) -> str:
         *columns([_HEAD, *(_row(answer) for answer in shown)]),
         "",
         *_partings(record, texts or {}),
+        *_scores(record),
         *_strips(shown),
     ]
     return "\n".join(lines) + "\n"
@@ -69,6 +72,34 @@ def _partings(record: PairRecord, texts: Said) -> Iterator[str]:
                 yield f"  {_ruler(at, length, longest)} {who}"
     if record.partings:
         yield ""
+
+
+def _scores(record: PairRecord) -> Iterator[str]:
+    """What every comparison made of the answers: a row each, a column for each arm that has any."""
+    metrics = every_metric()
+    names = sorted({name for scores in record.outputs.values() for name in scores})
+    if not names:
+        return
+    arms = ["control, again" if arm == "control" else arm for arm in record.outputs]
+    rows = [["against the control", *arms]]
+    for name in names:
+        unit = metrics[name].unit if name in metrics else "share"
+        said = (_score(scores.get(name), unit) for scores in record.outputs.values())
+        rows.append([name.replace("_", " "), *said])
+    yield from columns(rows)
+    yield ""
+
+
+def _score(score: float | None, unit: Unit) -> str:
+    if score is None:
+        return "–"
+    return (
+        change(exp(min(score, 99.0)))
+        if unit == "ratio"
+        else f"{score:+.3f}"
+        if unit == "difference"
+        else f"{score:.3f}"
+    )
 
 
 def _ruler(at: int, length: int, longest: int) -> str:

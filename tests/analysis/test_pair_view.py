@@ -1,10 +1,12 @@
 """One pair as it is kept: where texts part, when tokens came, and no text."""
 
 from itertools import pairwise
+from math import log
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from analysis.measure import measure
 from analysis.packed import packed
@@ -58,6 +60,28 @@ def test_where_two_answers_part_is_told_in_characters_and_drawn() -> None:
     assert len([line for line in text.splitlines() if "█" in line or "▁" in line]) == 3  # with the legend
     assert shown(record)["partings"] == {"quick": [{"at": 11, "control": 19, "other": 17}]}
     assert shown(record)["answers"][0]["gaps_ms"] == pytest.approx([20.0] * 3, rel=0.033)
+
+
+def test_what_every_comparison_made_of_the_answers_is_told_without_their_text() -> None:
+    record = measure(
+        pair_frame([answer_frame("control", 0, 200, 20, WORDS), answer_frame("quick", 0, 100, 10, OTHER)])
+    )
+    rows = {
+        line.rsplit(None, 1)[0].strip(): line.rsplit(None, 1)[1]
+        for line in render_pair(record).splitlines()
+        if line
+    }
+    scores = record.outputs["quick"]
+    assert rows["against the control"] == "quick"
+    assert rows["exact match"] == "0.000" and rows["refusal"] == "+0.000"
+    assert rows["first divergence"] == f"{scores['first_divergence']:.3f}" == "0.421"
+    assert "length ratio" not in rows  # its tokens are counted by events
+    assert "+1.000" in render_pair(
+        replace(record, outputs={"quick": {"loop": 1.0, "length_ratio": log(1.5)}})
+    )
+    text = render_pair(replace(record, outputs={"quick": {"length_ratio": log(1.5)}, "slow": {"loop": 1.0}}))
+    assert "length ratio         +50.0 %  –" in text and "loop                 –        +1.000" in text
+    assert "against the control" not in render_pair(replace(record, outputs={}))
 
 
 def test_equal_answers_are_said_to_be_and_an_answer_without_text_parts_at_its_beginning() -> None:
