@@ -16,10 +16,10 @@ from analysis.measure import LATENCIES, Latency
 from analysis.stats.bootstrap import (
     HORIZON,
     QuantileEffect,
-    burst_of,
     fewest_pairs,
     pairs_needed,
     quantile_effects,
+    tail_clusters,
 )
 from analysis.stats.quantile import FEWEST_FOR_P99
 from analysis.stats.sequence import FEWEST_UNITS
@@ -135,7 +135,8 @@ class Horizons:
             return f"{horizon} pairs, {fewest_pairs(share)} needed"
         column = self._columns[latency]
         ours, theirs = (np.array(side[:horizon]) for side in (column.control, column.candidate))
-        needed = pairs_needed(share, burst_of(ours, theirs, np.array(column.windows[:horizon]), share))
+        clusters = tail_clusters(ours, theirs, np.array(column.windows[:horizon]), share)
+        needed = pairs_needed(share, horizon, clusters)
         if horizon < needed:
             return f"answers as slow come in bursts: {horizon} pairs, about {needed} needed"
         return "failures reach this percentile"

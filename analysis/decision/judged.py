@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, inf, log
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from analysis.decision.conditions import Condition, ConditionError
 from analysis.decision.evidence import Evidence
 from analysis.report_lines import change
 from analysis.similarity import NAME as SIMILARITY
-from analysis.stats.bootstrap import HORIZON, burst_of, pairs_needed, quantile_effect, quantile_level
+from analysis.stats.bootstrap import HORIZON, pairs_needed, quantile_effect, quantile_level, tail_clusters
 from analysis.stats.sequence import FEWEST_UNITS
 from analysis.verdict import Interval
 
@@ -118,9 +118,9 @@ def _tail(condition: Condition, name: str, evidence: Evidence, alpha: float) -> 
         effect = quantile_effect(pairs.control, pairs.candidate, pairs.windows, condition.share, alpha)
     if effect is None:
         windows = len(np.unique(pairs.windows))
-        burst = burst_of(pairs.control, pairs.candidate, pairs.windows, condition.share)
-        fewest = pairs_needed(condition.share, burst)
-        bursts = ", for answers as slow come in bursts," if burst > 1.0 else ","
+        clusters = tail_clusters(pairs.control, pairs.candidate, pairs.windows, condition.share)
+        fewest = pairs_needed(condition.share, len(pairs.control), clusters)
+        bursts = ", for answers as slow come in bursts," if clusters.number < inf else ","
         return (
             f"{len(pairs.control)} pairs in {windows} windows, {fewest} in {FEWEST_UNITS} needed{bursts}"
             " with fewer failures than reach the percentile"

@@ -12,15 +12,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.stats.correlation import autocorrelation_time
+from analysis.stats.clusters import FEWEST_CLUSTERS, Clusters, clusters_of
 from analysis.stats.sequence import FEWEST_UNITS
 
 HORIZON: Final = "fixed horizon: holds at this look alone, not under peeking"
 _RESAMPLES = 800
 _SEED = 1  # the same pairs give the same interval
 _BALANCED = 0.08  # a cell's length, so that the product takes about as long as what is left to sum
-_BURSTS_PER_BLOCK = 5.0  # as windows are to the dependence of latencies
-_DEPENDS = 2.0
 _OF_THE_TAIL = 10  # values beyond a percentile, of each arm, below which nothing is said of it
 
 
@@ -91,7 +89,7 @@ def quantile_effects(
     """The change of percentiles of paired latencies; `blocks` tells which window each pair is of.
 
     Whole blocks are drawn, so that neighbours that depend on each other stay together; both arms' values of a
-    pair are drawn together; blocks are joined where values beyond the percentile come in longer bursts.  The
+    pair are drawn together; blocks are joined where values beyond the percentile come in clusters.  The
     interval holds the middle 1 - alpha of the resamples.  None below `pairs_needed` or 15 blocks.  Exchanging
     the arms negates all three figures exactly.  An infinite latency is a failure; where it reaches the
     percentile, or one of 0 does, nothing is said.
@@ -100,10 +98,10 @@ def quantile_effects(
     drawn: dict[int, tuple[_Sorted, _Sorted]] = {}  # by how many blocks are joined
     found: list[QuantileEffect | None] = []
     for share in shares:
-        burst = burst_of(control, candidate, blocks, share)
-        joined = ceil(_BURSTS_PER_BLOCK * burst * len(kept) / max(1, len(control))) if burst > 1.0 else 1
+        clusters = tail_clusters(control, candidate, blocks, share)
+        joined = clusters.joined
         number = -(-len(kept) // joined)
-        if len(control) < pairs_needed(share, burst) or number < FEWEST_UNITS:
+        if len(control) < pairs_needed(share, len(control), clusters) or number < FEWEST_UNITS:
             found.append(None)
             continue
         if joined not in drawn:
@@ -117,27 +115,17 @@ def quantile_effects(
     return found
 
 
-def burst_of(
+def tail_clusters(
     control: NDArray[np.float64], candidate: NDArray[np.float64], blocks: NDArray[np.int64], share: float
-) -> float:
-    """How many neighbours beyond the percentile carry the news of one, in the arm where that is most.
-
-    The autocorrelation time of being beyond it; 1 where it is below 2, as in few values it may be by chance.
-
-    `blocks` say the order of time; within one it is that of the values.
-    """
-    if not len(control):
-        return 1.0
-    order, place = np.argsort(blocks, kind="stable"), ceil(share * len(control)) - 1
-    beyond = (values[order] > np.partition(values, place)[place] for values in (control, candidate))
-    longest = max(autocorrelation_time(each.astype(np.float64)) for each in beyond)
-    return longest if longest >= _DEPENDS else 1.0
+) -> Clusters:
+    """In how many clusters values beyond the percentile come; `blocks` say the order of time."""
+    return clusters_of(control, candidate, np.unique(blocks, return_inverse=True)[1], share)
 
 
-def pairs_needed(share: float, burst: float) -> int:
-    """`fewest_pairs`, and where values beyond the percentile come in bursts as many of these."""
-    fewest = fewest_pairs(share)
-    return fewest if burst == 1.0 else ceil(burst * max(fewest, _BURSTS_PER_BLOCK * FEWEST_UNITS))
+def pairs_needed(share: float, pairs: int, clusters: Clusters) -> int:
+    """`fewest_pairs`; where values beyond the percentile come in clusters, about as many as hold enough of
+    them, if they go on to come as they did in these `pairs`."""
+    return max(fewest_pairs(share), ceil(pairs * FEWEST_CLUSTERS / clusters.number))
 
 
 def _effect(effects: NDArray[np.float64], alpha: float, pairs: int, blocks: int) -> QuantileEffect | None:

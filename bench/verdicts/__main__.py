@@ -23,6 +23,7 @@ from bench.verdicts.scores import (
     pairs_until_the_same,
     scored,
 )
+from bench.verdicts.tails import SHARES, STALLS, missed
 from bench.verdicts.usual import PRACTICES, Said
 
 PAIRS = 5_000  # after the calibration
@@ -52,6 +53,7 @@ def main() -> None:
     _failures(max(1, asked.runs * 3 // 2), asked.seed)
     _scores(range(asked.seed, asked.seed + asked.runs))
     _given(range(asked.seed, asked.seed + max(1, asked.runs // 2)))
+    _tails(range(asked.seed, asked.seed + max(1, asked.runs // 5)))
     _races(range(asked.seed, asked.seed + max(1, asked.runs // 4)))
 
 
@@ -229,6 +231,22 @@ def _given(seeds: range) -> None:
             said = [misses(rare, pairs, seed) for seed in seeds]
             cells.append(" ".join(_share(list(each)) for each in zip(*said, strict=True)))
         _row(rare.name, *cells)
+
+
+def _tails(seeds: range) -> None:
+    """How often a percentile's change is told where answers stall in bursts, and how often it is missed."""
+    print("\nArms that are alike, whose answers stall in bursts: the share of runs in which a percentile's")
+    print(
+        "change is told at that many pairs; and of those in which it is told, the share in which it is missed"
+    )
+    _row("stalls", "pairs", *(f"p{100 * share:g}" for share in SHARES))
+    for stalls in STALLS:
+        said = [missed(stalls, seed) for seed in seeds]
+        cells = []
+        for each in zip(*said, strict=True):
+            told = [one for one in each if one is not None]
+            cells.append(f"{len(told) / len(said):.2f} {_share(told)}")
+        _row(stalls.name, str(stalls.pairs), *cells)
 
 
 def _races(seeds: range) -> None:
