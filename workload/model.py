@@ -91,7 +91,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     `added_tokens` is what a later turn adds to the prompt and answer before it, `kept` the share of later
     turns that do go on from them.  `think_s` is from an answer's end to the next turn, `token_s` how long an
     answer takes for each of its tokens, 0 where nobody said when answers ended: then `think_s` is from the
-    turn before.  `hours` are the shares of the day's 24 hours, where a day was seen.
+    turn before.  `hours` are the shares of the day's 24 hours, where a day was seen.  Nothing is made of
+    `figures`: traffic that is made is held against them.
     """
 
     schema: int = SCHEMA
@@ -109,6 +110,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     fronts: list[Front]
     tasks: list[Task]
     hours: list[float] | None = None
+    figures: dict[str, float] = {}
 
 
 def fit(rows: Sequence[Row], block_tokens: int) -> Model:

@@ -20,6 +20,7 @@ from workload.formats import Recording, read, spread
 from workload.generate import generate
 from workload.model import Model, fit
 from workload.outputs import writable
+from workload.remembered import as_asked, compare_remembered, remembered
 from workload.replay import HttpSender
 from workload.replaying import say, session, settings_of, slo_of
 from workload.row import Row, to_line
@@ -35,12 +36,13 @@ def run_fit(given: argparse.Namespace) -> int:
     """A recording to a model, and how alike what it makes is."""
     writable([given.out], read=given.file)
     found = _even(read(given.file, block_tokens=given.block_tokens))
-    model = fit(found.rows, found.block_tokens)
+    recorded = Seen(found.rows, found.block_tokens)
+    model = msgspec.structs.replace(fit(found.rows, found.block_tokens), figures=remembered(recorded))
     text = msgspec.json.format(msgspec.json.encode(model), indent=1) + b"\n"
     given.out.write_bytes(text)
     say(f"{given.out}: {len(text)} bytes for {model.requests} requests; below, traffic made from it")
     made = _makings(model, _plan(given, model), given.seed)
-    recorded, first = Seen(found.rows, found.block_tokens), next(made)
+    first = next(made)
     further = max(_AGAIN[0], min(_AGAIN[1], _AGAIN_ROWS // max(1, len(first.rows))))
     compared = fidelity.compare(recorded, first)
     told = fidelity.explained(
@@ -56,11 +58,13 @@ def _makings(model: Model, plan: Plan, seed: int) -> Iterator[Seen]:
 
 
 def run_generate(given: argparse.Namespace) -> int:
-    """A model, or a recording's own conversations, to traffic."""
+    """A model, or a recording's own conversations, to traffic, and how alike they are."""
     writable([given.out], read=[given.file])
     rng = Random(given.seed)
     if given.file.suffix == ".json" and (model := _model(given.file)) is not None:
         rows, size = generate(model, _plan(given, model), rng), model.block_tokens
+        recorded, made = model.requests, Seen(rows, size)
+        compared = compare_remembered(model.figures, made)
     else:
         found = _even(read([given.file]))
         begins = [talk.rows[0].timestamp / 1e3 for talk in talks(found.rows, found.block_tokens)]
@@ -68,9 +72,16 @@ def run_generate(given: argparse.Namespace) -> int:
         rate = given.rate or max(1e-6, len(begins) / span_s)
         plan = Plan(given.scenario, given.seconds or span_s, rate, day_s=given.day)
         rows, size = rescheduled(found.rows, found.block_tokens, plan, rng), found.block_tokens
+        recorded, made = len(found.rows), Seen(rows, size)
+        compared = fidelity.compare(Seen(found.rows, size), made)
     _write(given.out, rows, size)
     say(f"{given.out}: {len(rows)} requests over {rows[-1].timestamp / 1e3 if rows else 0:.1f} s")
-    say("how alike they are: shadowlane workload compare RECORDING " + str(given.out))
+    if not compared:
+        say("the model remembers no figures to compare with: `shadowlane workload fit` makes one that does")
+        return 0
+    is_when_asked = given.scenario != "recorded" or given.rate is not None or given.seconds is not None
+    told = as_asked(compared, is_when_asked=is_when_asked, recorded=recorded, made=len(rows))
+    sys.stdout.write(fidelity.table(told) + "\n")
     return 0
 
 
