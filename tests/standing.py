@@ -1,4 +1,7 @@
-"""A loop whose clock can stand: what comes is served as ever, and nothing that waits for a time goes on."""
+"""A loop whose clock can stand: what comes is served as ever, and nothing that waits for a time goes on.
+
+It can leap, too, as it does for a process that got no turn for a while.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
@@ -10,12 +13,17 @@ _MOST_S = 30.0
 
 
 class StandingLoop(asyncio.SelectorEventLoop):
-    """asyncio's own, with a clock that stands while `standing` says so."""
+    """asyncio's own, with a clock that stands while `standing` says so, and leaps when it is told to."""
 
     stood_s: float | None = None
+    leapt_s = 0.0
 
     def time(self) -> float:
-        return super().time() if self.stood_s is None else self.stood_s
+        return self.leapt_s + (super().time() if self.stood_s is None else self.stood_s)
+
+    def leap(self, by_s: float) -> None:
+        """So much time has passed, of which nobody had any."""
+        self.leapt_s += by_s
 
     def go(self) -> None:
         """The clock goes on."""
@@ -30,7 +38,7 @@ def standing() -> Iterator[None]:
     """
     loop = asyncio.get_running_loop()
     assert isinstance(loop, StandingLoop) and loop.stood_s is None
-    loop.stood_s = loop.time()
+    loop.stood_s = loop.time() - loop.leapt_s
     alarm = Timer(_MOST_S, loop.call_soon_threadsafe, (loop.go,))
     alarm.start()
     try:

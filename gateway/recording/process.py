@@ -15,6 +15,7 @@ from mirror.inlet import Inlet
 from wire.errors import told
 from wire.tasks import Tasks
 
+_LOOK_S: Final = 0.02
 _LAST_ANSWERS_S: Final = 2.0  # that workers may still hand over when all is to end
 
 Changes = AsyncIterator[tuple[RecordSpec, Done]]
@@ -107,12 +108,14 @@ class Recording:
         self._metrics.flush(self._past + now, {}, {("recording_open",): open})
 
     async def drained(self, within_s: float) -> None:
-        """Wait a moment for the last answers; workers end before this process does."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + within_s
-        # Looked at now and then: a stop may take 20 ms longer.
-        while self._recorder is not None and self._recorder.clerk.open and loop.time() < deadline_s:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+        """Wait a moment for the last answers; workers end before this process does.
+
+        Looks are counted and no time is: in what this process stands still it hears of no answer.
+        """
+        for _ in range(round(within_s / _LOOK_S)):
+            if self._recorder is None or not self._recorder.clerk.open:
+                return
+            await asyncio.sleep(_LOOK_S)
 
     def end(self) -> None:
         """End the recording, if there is one."""

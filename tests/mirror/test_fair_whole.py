@@ -64,7 +64,7 @@ def test_the_control_that_gets_what_one_engine_gets_is_seen_to_be_as_loaded() ->
                             return False
                         production = sum(load["production"] * load["span_s"] for load in told)
                         control = sum(load["arms"]["control"] * load["span_s"] for load in told)
-                        return abs(control / production - 1) < 0.2
+                        return bool(abs(control / production - 1) < 0.2)
 
                     async def client(first: int) -> None:
                         for n in range(first, 10_000, 2):

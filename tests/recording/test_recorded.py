@@ -8,6 +8,7 @@ import pytest
 from gateway.spec import SamplingSpec
 from tests.failures.shadowed import served
 from tests.recording.staging import SAMPLING, answer, at_rest, chat, recorded, recording, rows, sidecar
+from tests.standing import StandingLoop, run, standing
 from tests.support import Engine, Peer, answers, ask, post, running, until
 
 SECRETS = ("zebra-canary", "walrus-canary", "sk-canary-key")
@@ -115,6 +116,24 @@ def test_copies_of_others_are_not_recorded(tmp_path: Path) -> None:
         assert len(found) == 1
 
     asyncio.run(scene())
+
+
+def test_a_recorder_that_is_told_to_stop_and_then_gets_no_turn_for_a_while_takes_the_last_answer_still(
+    tmp_path: Path,
+) -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, StandingLoop)
+        async with recorded(tmp_path) as there:
+            with standing():
+                assert await served(there.gateway, chat("hello"))
+                there.stop.set()
+                for _ in range(10):  # it looks for answers that are to come, and the worker has one yet
+                    await asyncio.sleep(0)
+            loop.leap(10.0)
+            assert len(await there.ended()) == 1
+
+    run(scene())
 
 
 def test_the_books_close_and_the_file_says_what_its_lines_mean(tmp_path: Path) -> None:
