@@ -2,7 +2,8 @@
 
 While prompts wait at an engine, computing them evicts what was used longest ago, and that may be what a
 request was sent there for.  The memory of what was sent (`routing.index`) has those prompts in it already,
-and drops what no longer fits: what it still has of this prompt will last.  How large that memory may be is
+and drops what no longer fits: what it still has of this prompt will last, and what of it those prompts have,
+too, will have come by then.  How large that memory may be is
 learned here from what answers found: blocks that are not full and requests of other gateways take room that
 it does not see.
 """
@@ -12,8 +13,8 @@ from typing import Final
 
 TOLERATED_BLOCKS: Final = 2
 _LESS: Final = 0.97
-_MORE: Final = 1.003
-"""Ten answers that found more than was promised weigh as much as one that found less."""
+_MORE: Final = 1.006
+"""Five answers that found more than was promised weigh as much as one that found less."""
 _FIRST: Final = 0.9
 _LEAST: Final = 0.05
 _MOST: Final = 1.5

@@ -11,11 +11,13 @@ class Lasting(NamedTuple):
     """Of an engine at which prompts wait to be computed.
 
     `memory_bytes`: of this prompt, what will not be evicted for them by what was sent there, and in which
-    order; `waiting_bytes`: what they need, and can take at most.
+    order; `waiting_bytes`: what they need, and can take at most; `coming_bytes`: of this prompt, what they
+    or those that run there have, too, and will have had computed before its turn.
     """
 
     memory_bytes: int
     waiting_bytes: int
+    coming_bytes: int = 0
 
 
 NO_LIMIT_BYTES: Final = 1 << 62

@@ -284,11 +284,24 @@ class Precise:
 
 
 def _lasts(bridge: Bridge, prompt: Prompt, found: Found, count: int, lasting: Lasting) -> int:
-    """Of the `count` leading blocks that are held, those that will be when what waits there was computed."""
-    if lasting.memory_bytes >= found.text_bytes:
-        return count
-    links = bisect_right(prompt.ends, lasting.memory_bytes)
-    stays = bridge.promised(prompt.chain[links - 1]) if links else 0
-    # No more can go than what waits needs: that may itself find less than is thought, and its answers come.
-    tokens = 2 * lasting.waiting_bytes * found.tokens // max(1, found.text_bytes)
-    return min(count, max(stays, count - tokens // bridge.block_tokens - 1))
+    """Leading blocks that are there when what waits was computed, of which `count` are held now.
+
+    Some of those will have gone, and some come: those of a beginning that what waits there has, too.
+    """
+    lasts = count
+    if lasting.memory_bytes < found.text_bytes:
+        stays = _leading(bridge, prompt, lasting.memory_bytes)
+        # No more can go than what waits needs: that may itself find less than is thought, and its answers
+        # come.
+        tokens = 2 * lasting.waiting_bytes * found.tokens // max(1, found.text_bytes)
+        lasts = min(count, max(stays, count - tokens // bridge.block_tokens - 1))
+    if lasts >= len(found.blocks):
+        return lasts
+    coming = min(lasting.coming_bytes, lasting.memory_bytes, found.text_bytes)
+    return max(lasts, min(_leading(bridge, prompt, coming), len(found.blocks)))
+
+
+def _leading(bridge: Bridge, prompt: Prompt, text_bytes: int) -> int:
+    """Blocks that so much of the prompt's beginning surely becomes."""
+    links = bisect_right(prompt.ends, text_bytes)
+    return bridge.promised(prompt.chain[links - 1]) if links else 0

@@ -179,7 +179,8 @@ class Router:
             id = engine.id
             index.set_share(id, residency.share(id))
             stays = index.held(id, prompt.chain, prompt.ends) if index.is_full(id) else NO_LIMIT_BYTES
-            found[id] = Lasting(stays, engine.pending_bytes)
+            coming = index.in_use(id, prompt.chain, prompt.ends) if stays else 0
+            found[id] = Lasting(stays, engine.pending_bytes, coming)
         return found
 
     @staticmethod

@@ -96,10 +96,15 @@ class Told:
 
 def _lasts(ask: Ask, count: int, size: int, lasting: Lasting) -> int:
     """As in `routing.precise`."""
+    whole = ask.prompt.ends[-1]
+    lasts = count
+    if lasting.memory_bytes < whole:
+        tokens = 2 * lasting.waiting_bytes * ask.prompt_tokens // whole
+        lasts = min(count, max(_leading(ask, lasting.memory_bytes, size), count - tokens // size - 1))
+    return max(lasts, _leading(ask, min(lasting.coming_bytes, lasting.memory_bytes), size))
+
+
+def _leading(ask: Ask, text_bytes: int, size: int) -> int:
     ends = ask.prompt.ends
-    if lasting.memory_bytes >= ends[-1]:
-        return count
-    links = bisect_right(ends, lasting.memory_bytes)
-    stays = (ends[links - 1] * ask.prompt_tokens // ends[-1] // size) if links else 0
-    tokens = 2 * lasting.waiting_bytes * ask.prompt_tokens // ends[-1]
-    return min(count, max(stays, count - tokens // size - 1))
+    links = bisect_right(ends, text_bytes)
+    return ends[links - 1] * ask.prompt_tokens // ends[-1] // size if links else 0

@@ -71,7 +71,7 @@ def test_what_was_sent_a_moment_ago_counts_though_its_events_have_not_come() -> 
     assert told(Known(e1=0), later_s=60.0)[1] == 1
 
 
-def test_where_prompts_wait_and_the_memory_is_full_it_says_what_of_a_prompt_will_last() -> None:
+def test_where_prompts_wait_the_memory_says_what_of_a_prompt_will_last_or_come() -> None:
     waits, decodes, idle = EngineLoad(1, 2, 700, 1), EngineLoad(2, 1, 0), EngineLoad(3, 0, 0)
     long = Prompt("m", list(range(1, 21)), list(range(100, 2001, 100)), 1, 0, stream=False, max_tokens=None)
     for crowd in (None, Crowd({1: waits, 2: decodes, 3: idle}, {1, 2})):
@@ -81,7 +81,7 @@ def test_where_prompts_wait_and_the_memory_is_full_it_says_what_of_a_prompt_will
             router.holds(engine, 2400)
         router.choose(long, [waits], 0.0)
         router.choose(long, [waits, decodes, idle], 60.0, crowd)
-        assert known.lasting == {1: Lasting(NO_LIMIT_BYTES, 700)}  # there is room for more
+        assert known.lasting == {1: Lasting(NO_LIMIT_BYTES, 700, 2000)}  # there is room for more
         for _ in range(2):
             router.ended(1, long)
         router.choose(OTHER, [waits], 60.0)

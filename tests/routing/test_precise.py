@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from routing.policy import Lasting
+from routing.policy import NO_LIMIT_BYTES, Lasting
 from routing.precise import Precise
 from tests.routing.bridge.model import BLOCK, Said, blocks_of, prompt_of, tokens_of
 
@@ -115,6 +115,33 @@ def test_where_prompts_wait_what_the_memory_has_dropped_is_not_counted() -> None
             assert lasts == whole
     assert precise.held(prompt, {1: Lasting(ends[1], 10**6)})[1] > 0.7 * ends[1]
     assert precise.held(prompt, {2: Lasting(0, 10**6)})[1] == whole  # that is another engine
+
+
+def test_a_beginning_that_waits_there_too_will_have_come() -> None:
+    events = Events(e1=BLOCK)
+    precise = made(events)
+    learn(precise, FIRST)
+    prompt = prompt_of(SECOND)
+    first, whole = prompt_of(FIRST).ends[-1], prompt.ends[-1]
+    assert precise.held(prompt)[1] == precise.held(prompt, {1: Lasting(NO_LIMIT_BYTES, 10**6)})[1] == 0
+    before = 0
+    for coming in range(0, whole + 50, 50):
+        held = precise.held(prompt, {1: Lasting(NO_LIMIT_BYTES, 10**6, coming)})[1]
+        assert before <= held <= min(coming, first)  # no more of it is known
+        before = held
+    assert before > 0.7 * first
+    precise.sent(prompt, 1)
+    precise.answered(prompt, 1, len(tokens_of(SECOND)), 0)  # those that waited were not computed after all
+    assert precise.accuracy.answers == precise.accuracy.too_high == 1
+
+
+def test_what_comes_does_not_last_either_where_the_memory_has_dropped_it() -> None:
+    events = Events(e1=BLOCK)
+    precise = made(events)
+    learn(precise, FIRST)
+    prompt = prompt_of(FIRST)
+    for memory_bytes in range(0, prompt.ends[-1], 50):
+        assert precise.held(prompt, {1: Lasting(memory_bytes, 10**6, 10**6)})[1] <= memory_bytes
 
 
 def test_no_more_goes_than_twice_what_waits_needs() -> None:
