@@ -35,8 +35,7 @@ def comparison(told: MirrorExperiment, pairs: list[dict[str, Any]], **more: Any)
         rng=Random(1),
         loop=asyncio.get_running_loop(),
         deliver=pairs.append,
-        room=Room(1 << 30, told.max_inflight),
-        **more,
+        **{"room": Room(1 << 30, told.max_inflight), **more},
     )
     one.phase = Phase("live", 1)
     return one
