@@ -159,7 +159,7 @@ class HttpSender:
         async def count(text: str) -> int | None:
             body = bounded(kind, made_up(Ask(0.0, "", 1, 1, path=path), text), 1)
             got = await self.post(path, body if model is None else {**body, "model": model}, 0.0)
-            why = ": ".join(filter(None, (got.failure, got.words)))
+            why = ": ".join(filter(None, (got.failure, got.words))).rstrip(".")
             if model is not None and model in (got.words or ""):
                 raise ValueError(f"{self.url} refuses the model: {why}; --model NAME says which to ask for")
             if got.status in _NOT_SERVED:

@@ -19,7 +19,7 @@ from analysis.ranking import Trial
 from analysis.report import add_loads, read, spec_of, to_json
 from analysis.resources import OtherArmsError
 from analysis.store import LogError, LogReader
-from gateway.commands.report import UnreadableError, WrongError, find
+from gateway.commands.report import UnreadableError, WrongError, find, must_not_read
 from gateway.processes.prices import priced
 from wire.plain import plain
 
@@ -85,6 +85,8 @@ def _decided(asked: Asked) -> dict[str, Any]:
     wishes = Wishes(weights, Bars(outputs=not asked.accept_outputs), conditions)
     try:
         log = find(asked.log, asked.state_dir)
+        loads = [find(one, asked.state_dir) for one in asked.also]
+        must_not_read(asked.html, [log, *loads, *([] if asked.prices is None else [Path(asked.prices)])])
         past = LogReader(log)
         try:
             spec = spec_of(past, slo)
@@ -92,7 +94,7 @@ def _decided(asked: Asked) -> dict[str, Any]:
             trial = read(past, Trial(spec, past.header.epoch, watch=evidence.add, prices=prices))
         finally:
             past.close()
-        add_loads(trial, log, [find(one, asked.state_dir) for one in asked.also], slo)
+        add_loads(trial, log, loads, slo)
         return decide(trial, evidence, wishes)
     except LogError as error:
         raise UnreadableError(str(error)) from error

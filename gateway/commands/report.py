@@ -12,6 +12,7 @@ from analysis.resources import OtherArmsError
 from analysis.store import NAME, LogError
 from gateway.processes.prices import priced
 from wire.plain import plain
+from workload.outputs import writable
 
 
 class UnreadableError(Exception):
@@ -47,7 +48,9 @@ def report(
         raise WrongError(str(error)) from error
     try:
         loads = [find(one, state_dir) for one in also]
-        ranking = replayed(find(log, state_dir), costs, bounds, loads)
+        path = find(log, state_dir)
+        must_not_read(html, [path, *loads, *([] if prices is None else [Path(prices)])])
+        ranking = replayed(path, costs, bounds, loads)
     except OtherArmsError as error:
         raise WrongError(str(error)) from error
     except LogError as error:
@@ -62,6 +65,14 @@ def report(
         if not as_json:
             stream.write(f"Page: {Path(html).absolute()}\n")
     return 0
+
+
+def must_not_read(page: str | None, read: Sequence[Path]) -> None:
+    """WrongError where a page is to be written over one of the files that are read for it."""
+    try:
+        writable([None if page is None else Path(page)], read=read)
+    except ValueError as error:
+        raise WrongError(f"--html: {error}") from error
 
 
 def find(log: str, state_dir: Path) -> Path:

@@ -80,3 +80,18 @@ def test_what_there_is_not_is_told_with_what_there_is(
 ) -> None:
     assert diff(state, *flags) == 1
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["report", "rank"])
+def test_a_page_is_not_written_over_the_log_it_is_made_of(
+    command: str, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = state / "kv" / NAME
+    before = log.read_bytes()
+    for page in (log, state / "kv" / ".." / "kv" / NAME):
+        assert main([command, "kv", "--html", str(page), "--state-dir", str(state)]) == 2
+        said = capsys.readouterr()
+        assert "--html: " in said.err and "would be overwritten" in said.err and said.out == ""
+    assert log.read_bytes() == before
+    main([command, "kv", "--html", str(log.with_name("page.html")), "--state-dir", str(state)])
+    assert log.with_name("page.html").read_text().startswith("<!doctype html>")

@@ -76,7 +76,9 @@ def test_a_log_that_is_not_there_and_a_page_that_cannot_be_written_are_told_in_o
 ) -> None:
     assert main(["rank", "other", "--state-dir", str(state)]) == 1
     assert "there are: kv" in capsys.readouterr().err
-    assert rank(state, "--html", str(tmp_path)) == 1
+    assert rank(state, "--html", str(tmp_path)) == 2
+    assert "--html: " in capsys.readouterr().err
+    assert rank(state, "--html", "/proc/self/page.html") == 1
     assert "cannot write" in capsys.readouterr().err
 
 
