@@ -155,6 +155,20 @@ def test_of_a_percentile_nothing_is_said_before_it_has_a_thousand_pairs() -> Non
     assert one["answer"] == "unknown" and "1000" in one["found"]
 
 
+def test_of_a_percentile_that_one_burst_makes_nothing_is_said_but_how_many_pairs_it_would_take() -> None:
+    """A condition of a change and one of milliseconds alike."""
+    rng, slow_ms = Random(7), 4_000.0
+    taken = [
+        altered(record, "slow", ttft_ms=slow_ms * rng.uniform(1.0, 1.1), e2e_ms=2.0 * slow_ms)
+        if 600 <= n < 660
+        else record
+        for n, record in enumerate(records(1_200))
+    ]
+    found = decided(taken, "slow:ttft_p95>+5%", "slow:ttft_p95>1000ms")["conditions"]
+    assert [one["answer"] for one in found] == ["unknown", "unknown"]
+    assert all("needed, for answers as slow come in bursts" in one["found"] for one in found)
+
+
 def test_a_candidate_that_there_is_not_is_refused_with_those_there_are() -> None:
     with pytest.raises(ConditionError, match="no candidate 'fast'; there are quick, same, slow"):
         decided(PAIRS[:300], "fast:tpot>+5%")
