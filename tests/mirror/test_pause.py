@@ -22,8 +22,8 @@ from tests.mirror.scripted import engine, hang, tokens
 from tests.mirror.staging import copy_frame, experiment, play, until
 
 
-def copy(id: str, root: int = 2) -> Copy:
-    frame = read_frame(msgpack.unpackb(copy_frame(id, root)))
+def copy(id: str, root: int = 2, turn: int = 0) -> Copy:
+    frame = read_frame(msgpack.unpackb(copy_frame(id, root, turn)))
     assert isinstance(frame, Copy)
     return frame
 
@@ -120,6 +120,23 @@ def test_a_copy_that_comes_meanwhile_is_sent_to_no_arm(rests: Rests) -> None:
             one.take(copy("after", 6))
             await until(lambda: not one.joiner.inflight)
             assert len(control.requests) == len(c1.requests) == 2
+            one.close()
+
+    play(run)
+
+
+def test_no_conversation_outlasts_a_pause_by_hand_for_its_turns_meanwhile_were_lost() -> None:
+    async def run() -> None:
+        async with engine(tokens) as control:
+            one = comparison(experiment(ArmSpec("control", control.url)), [])
+            one.take(copy("first", 2))
+            await until(lambda: not one.joiner.inflight)
+            one.switch(True)
+            one.switch(False)
+            one.take(copy("second", 2, 1))
+            one.take(copy("another", 4))
+            await until(lambda: not one.joiner.inflight)
+            assert one.books()["dropped"] == {"joined_late": 1} and len(control.requests) == 2
             one.close()
 
     play(run)
