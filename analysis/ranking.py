@@ -381,7 +381,7 @@ class Trial:
             series[latency] = [[(end_ns - begin_ns) / 1e9, exp(mean)] for end_ns, mean in course]
         withheld = [latency for latency in LATENCIES if verdicts[latency]["withheld"]]
         floor = self._calibration.floor if self._calibration is not None else {}
-        outputs = outputs_shown(windows, name, self._alpha, floor, mode) | self._similarity.shown(name)
+        outputs = outputs_shown(windows, name, self._alpha, floor, mode) | self._similarity.shown(name, mode)
         main = verdicts["tpot"] if verdicts["tpot"]["units"] else verdicts["e2e"]
         candidate = {
             "name": name,

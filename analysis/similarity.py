@@ -60,15 +60,15 @@ class Similarity:
             in_turn = None if block is None else self._blocks_ns + int(block) * self._windows.window_ns
             self._windows.add(at_ns if in_turn is None else in_turn, scores)
 
-    def shown(self, candidate: str) -> dict[str, Any]:
+    def shown(self, candidate: str, mode: str = LIVE) -> dict[str, Any]:
         """The candidate's, by the metric's name, as all metrics of outputs; nothing where none is asked."""
         if not self._model:
             return {}
-        found, why = None, no_score(None, LIVE)
+        found, why = None, no_score(None, mode)
         if self._windows is not None:
             means = self._windows.means(candidate)
             found = score_interval(means, "share", self._windows.pairs_per_unit(candidate), self._alpha)
-            why = no_score(len(means), LIVE) or why_no_interval(len(means))
+            why = no_score(len(means), mode) or why_no_interval(len(means), mode)
         return {NAME: output_shown("share", found, self._spread(), why)}
 
     def show(self) -> dict[str, Any] | None:

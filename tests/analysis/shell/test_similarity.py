@@ -161,6 +161,7 @@ def test_where_arms_take_turns_a_block_is_a_unit() -> None:
     one.finish()
     assert windows.means("quick") == pytest.approx([0.0, 0.1, 0.2, 0.3])
     assert windows.numbers() == [5, 6, 7, 8]
+    assert one.shown("quick", "switchback")["embedding_similarity"]["why"] == "4 blocks, 15 needed"
 
 
 def test_no_key_is_in_a_printed_spec() -> None:
