@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TextIO
 
@@ -15,6 +15,9 @@ from gateway.discovery import spec as discovery
 from gateway.fleets.detect import Engine as Found
 from gateway.fleets.detect import describe, kind_of
 from gateway.fleets.probe import Heard, Place, ask_all
+from gateway.launch.composed import gpus_wanted
+from gateway.launch.nvml import Nvml
+from gateway.launch.reading import Hardware, NoHardware
 from gateway.processes.amplified import complaints
 from gateway.processes.embedders import embedders_of
 from gateway.processes.tls import engine_tls, listen_tls
@@ -142,8 +145,14 @@ def everyone(config: Config) -> Iterator[Asked]:
                 yield Asked(role, _place(arm.engine, arm, arm.tls), "auto", arm.model, names, True)
 
 
-def launched(config: Config) -> Iterator[tuple[str, str | None]]:
-    """A paragraph on each engine that is to be launched, and why its command cannot be run, if so."""
+def launched(
+    config: Config, open_hardware: Callable[[], Hardware] = Nvml
+) -> Iterator[tuple[str, str | None]]:
+    """A paragraph on each engine that is to be launched, and why its command cannot be run, if so.
+
+    That no GPU is here is said, and no failure: the gateway may run elsewhere, and waits for one.
+    """
+    found_none = ""
     for experiment in config.experiments:
         for role, arm in _arms(experiment):
             if arm.launch is None:
@@ -154,7 +163,18 @@ def launched(config: Config) -> Iterator[tuple[str, str | None]]:
             said = (
                 f"  not reachable: {why}" if why else f"  not asked: {found} is started when the gateway runs"
             )
+            if gpus_wanted(arm):
+                found_none = found_none or _no_gpu(open_hardware)
+                said += f"\n  missing: {found_none}; gpus: 0 starts it without" if found_none else ""
             yield f"launched  ({role})\n{said}\n", why
+
+
+def _no_gpu(open_hardware: Callable[[], Hardware]) -> str:
+    try:
+        open_hardware()
+    except NoHardware as error:
+        return f"a GPU here: {error}"
+    return ""
 
 
 def embedding(config: Config, timeout_s: float) -> Iterator[tuple[str, str | None]]:

@@ -1,6 +1,7 @@
 """What a launched engine is started with: filled in, marked, on a port of its own, without our settings."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from config.schema import Config
 from gateway.commands.check import everyone, launched
 from gateway.launch.composed import launch_spec, mark
 from gateway.launch.free import Claims
+from gateway.launch.gpus import Gpu
 from gateway.launch.ports import Ports
+from gateway.launch.reading import NoHardware, Reading
 from gateway.launch.spec import LaunchSpec, from_json, to_json
 from gateway.launch.template import filled
 
@@ -148,3 +151,25 @@ def test_a_check_asks_no_engine_that_is_yet_to_be_launched_and_says_what_cannot_
     said = list(launched(asked))
     assert [why for _, why in said] == [None, "there is no program /no/such/engine to be run here"]
     assert "(t: control)" in said[0][0] and "(t: candidate x)" in said[1][0]
+
+
+class Gpus:
+    """A machine with GPUs, of which nothing is asked yet."""
+
+    def look(self) -> tuple[Gpu, ...]:
+        return ()
+
+    def read(self, uuids: Sequence[str]) -> tuple[Reading, ...]:
+        return ()
+
+
+def test_a_check_says_where_a_gpu_is_wanted_and_there_is_none() -> None:
+    asked = config({"launch": "sh -c true {port}"}, {"launch": "sh -c true {port}", "gpus": 0})
+
+    def none() -> Gpus:
+        raise NoHardware("no driver")
+
+    (control, why), (candidate, _) = launched(asked, none)
+    assert "missing: a GPU here: no driver; gpus: 0 starts it without" in control and why is None
+    assert "missing" not in candidate
+    assert not [said for said, _ in launched(asked, Gpus) if "missing" in said]
