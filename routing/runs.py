@@ -276,7 +276,11 @@ class Runs:
         return head
 
     def _remove(self, run: Run, oldest: bool) -> None:
-        """Drop a run that nothing continues. `oldest`: it was that, and so is then what it continued."""
+        """Drop a run that nothing continues. `oldest`: it was that; else it was never there.
+
+        Either way what it continued is the oldest then, if nothing else does and it is in no queue: it left
+        its own as the oldest there, or what stood in one for it did.
+        """
         entries, before, parent = self.entries, run.before, run.parent
         assert parent is not None
         if parent is self.trunk:
@@ -292,13 +296,11 @@ class Runs:
         self._unuse(run)
         run.parent = None
         parent.kept -= 1
-        if not parent.kept and parent.older is None:
-            parent.at_s = run.at_s
-            queue = self._busy if parent.users else self._idle
+        if parent.older is None:
             if oldest:
-                queue.add_oldest(parent)
-            else:
-                queue.add(parent)
+                parent.at_s = run.at_s
+            if not parent.kept:
+                (self._busy if parent.users else self._idle).add_oldest(parent)
 
     def _use(self, run: Run | None) -> None:
         while run is not None:

@@ -369,3 +369,30 @@ def test_an_engine_without_a_cache_holds_nothing(capacity: int) -> None:
     index.forget(0)
     index.record(0, [1, 2], [10, 20], 1.0)
     assert index.match([1, 2], [10, 20]) == {}, "forgetting what an engine holds keeps its capacity"
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_what_a_refused_continuation_stood_on_is_as_old_as_before(is_refused: bool) -> None:
+    index = PrefixIndex(capacity_bytes=300)
+
+    def sent(path: Path, at_s: float) -> None:
+        index.record(0, *chained(path), at_s)
+        if len(path) == 1:
+            index.confirm(0, chained(path)[0])
+            index.release(0, chained(path)[0])
+
+    sent((1,), 1.0)
+    sent((2,), 2.0)
+    sent((1, 1), 3.0)
+    sent((3,), 4.0)  # there is no room for the second, and the first has something that continues it
+    index.release(0, chained((1, 1))[0])
+    if is_refused:
+        index.retract(0, chained((1, 1))[0])
+    else:
+        index.confirm(0, chained((1, 1))[0])
+    sent((4,), 5.0)
+    sent((5,), 6.0)
+    held = [path for path in ((1,), (1, 1), (2,), (3,), (4,), (5,)) if index.held(0, *chained(path))]
+    assert [path for path in held if index.held(0, *chained(path)) == 100 * len(path)] == (
+        [(3,), (4,), (5,)] if is_refused else [(1,), (4,), (5,)]
+    )
