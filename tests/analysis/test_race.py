@@ -213,6 +213,12 @@ def test_weights_say_what_the_race_goes_by_and_rank_after_it() -> None:
     assert found["weights"] == {"tpot": 3.0} and found["passes"] == ["same"]
 
 
+def test_how_much_a_latency_weighs_is_how_much_it_counts() -> None:
+    rules = RaceSpec(weights={"ttft": 1.0, "tpot": 20.0})
+    _, left = raced(*of_paces({"trades": 1.15, "same": 1.0}, {"trades": 0.4}, changed(SPEC, race=rules)))
+    assert [(one.name, one.by) for one in left] == [("trades", "same")]
+
+
 def test_one_that_left_without_proof_may_be_as_good_as_the_winner() -> None:
     trial, left = raced(*of_paces({"a": 0.75, "b": 0.752, "c": 1.0}, {}))
     assert [one.name for one in left] == ["c", "b"]
