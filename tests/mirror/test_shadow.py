@@ -11,7 +11,7 @@ from analysis.measure import measure
 from mirror.lane import pack_missed
 from mirror.shadow import serve_shadow
 from mirror.spec import ArmSpec, ShadowSpec
-from tests.mirror.scripted import engine, leaves_kept_connections, tokens
+from tests.mirror.scripted import Request, engine, leaves_kept_connections, tokens
 from tests.mirror.staging import (
     Analysis,
     copy_frame,
@@ -168,6 +168,29 @@ def test_a_copy_sent_into_a_closing_connection_is_sent_again(tmp_path: Path) -> 
             endings = [pair["answers"][0]["ending"] for pair in stage.analysis.of("pair")]
             assert endings == ["complete"] * 3
             assert [request.nth for request in control.requests] == [0, 1, 0, 1, 0]
+
+    play(run)
+
+
+def test_one_that_was_heard_of_no_more_only_after_a_while_is_not_sent_again_for_the_engine_had_it(
+    tmp_path: Path,
+) -> None:
+    async def dies_of_it(request: Request, writer: asyncio.StreamWriter) -> None:
+        if request.nth > 0:
+            await asyncio.sleep(0.3)  # at the least
+            raise ConnectionResetError
+        await tokens(request, writer)
+
+    async def run() -> None:
+        async with engine(dies_of_it) as control:
+            async with shadow(tmp_path, experiment(ArmSpec("control", control.url))) as stage:
+                _, lane = await stage.worker()
+                for n in range(2):
+                    lane.write(copy_frame(str(n), 2 * n) + served_frame(str(n)))
+                    await until(lambda n=n: len(stage.analysis.of("pair")) == n + 1)  # type: ignore[misc]
+                lane.close()
+            endings = [pair["answers"][0]["ending"] for pair in stage.analysis.of("pair")]
+            assert endings == ["complete", "cut"] and len(control.requests) == 2
 
     play(run)
 
