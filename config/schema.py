@@ -32,22 +32,11 @@ from config.policy import checked_name as _name
 from config.price import Prices
 from config.race import Race
 from config.record import Long, Pattern, Record, RedactCommand
+from config.sample import Sample
 from config.similarity import Similarity
 from config.strict import Bytes, Count, Fraction, Milliseconds, Seconds, Strict, expected, number
 from config.tls import EngineTls, ListenTls
 from config.turns import Replay, Turns
-
-
-def _share(value: object) -> object:
-    if value == "auto":
-        return value
-    try:
-        share = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else 0.0
-    except ValueError:
-        share = 0.0
-    if not 0.0 < share <= 8.0:
-        raise expected("auto, a share above 0, or how many times each conversation is sent, at most 8")
-    return share
 
 
 def _experiment_name(value: str) -> str:
@@ -84,7 +73,6 @@ def _network(value: str) -> str:
         raise expected("an address or a block of addresses such as 10.0.0.0/8, without host bits") from None
 
 
-Share = Annotated[float | Literal["auto"], BeforeValidator(_share)]
 ExperimentName = Annotated[str, AfterValidator(_experiment_name)]
 Listen = Annotated[str, BeforeValidator(_listen)]
 WebOrigin = Annotated[str, AfterValidator(_web_origin)]
@@ -131,21 +119,6 @@ class Fleet(Strict):
         if isinstance(value, dict) and value.get("model") is None and "default" not in value:
             return {**value, "default": True}
         return value
-
-
-class Sample(Strict):
-    """Which part of a fleet's traffic an experiment copies."""
-
-    rate: Share = Field(
-        default="auto",
-        description="The share of conversations; auto loads an arm as one production engine is. Above 1"
-        " each is sent more than once (2.5: half of them twice, half three times), to all arms alike.",
-    )
-    by: Literal["conversation", "session"] = Field(
-        default="conversation",
-        description="Conversations are copied whole or not at all; with session, all of a session whose name"
-        " clients send (session_headers, prompt_cache_key, session_id).",
-    )
 
 
 class Slo(Strict):

@@ -6,7 +6,7 @@ from gateway import decode_body, head, model_name, paths
 from gateway.admission.keys import Key
 from gateway.admission.refusal import Refused
 from gateway.clients import cors, upgrade
-from gateway.lane_link import Asked
+from gateway.copied import Asked
 from gateway.request_id import request_id
 from gateway.service import Service
 from mirror.headers import is_copy

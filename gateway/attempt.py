@@ -7,10 +7,10 @@ held back (at most `hold_head_ms`), so that a refusal, also one inside a 200, ma
 from typing import TYPE_CHECKING, Final
 
 from gateway import again
+from gateway.copied import Copy
 from gateway.ends import Ends
 from gateway.first_event import FirstEvent
 from gateway.fleets.fleet import Engine
-from gateway.lane_link import Copy
 from gateway.outcome import FIRST_TOKEN, Outcome, outcome
 from gateway.service import Service
 from gateway.tail import Tail
@@ -133,8 +133,8 @@ class Attempt:
             self._tail = Tail()
         elif status == 200:
             self._ends = Ends()
-        if relay.copy is not None and response.field(b"content-encoding"):
-            relay.copy.overflowed = True  # compressed for the client: not to be read beside the arms' answers
+        if relay.observed is not None and response.field(b"content-encoding"):
+            relay.observed.overflowed = True  # compressed for the client: not to be read beside the arms'
         if self._is_events and not relay.began and status == 200:
             self._first = FirstEvent()
             if not relay.reply.head_sent:
@@ -166,8 +166,8 @@ class Attempt:
         self.last_ns = at_ns
         self.body_bytes += len(body)
         relay = self._relay
-        if relay.copy is not None:
-            self._service.lane.read(relay.copy, at_ns, body)
+        if relay.observed is not None:
+            self._service.lane.read(relay.observed, at_ns, body)
         if self.token_ns == 0 and (not self._is_events or self._holds_token(body)):
             self._token_came(at_ns)
         if self._tail is not None:
@@ -293,8 +293,8 @@ class Attempt:
             relay.finished(self, what, at_ns)
         else:
             relay.failed(self, ending, what, at_ns)
-        if relay.copy is not None:
-            self._hand_over(relay.copy, ending, at_ns)
+        if relay.observed is not None:
+            self._hand_over(relay.observed, ending, at_ns)
 
     def _hand_over(self, copy: Copy, ending: Ending, at_ns: int) -> None:
         """Give what production answered to be shown beside the arms' answers: the client has it by now."""

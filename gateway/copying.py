@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from gateway import decode_body
-from gateway.lane_link import Copy, LaneLink
-from gateway.lane_link import asked as read
+from gateway.copied import Copy
+from gateway.copied import asked as read
+from gateway.lane_link import LaneLink
 
 if TYPE_CHECKING:
     from gateway.relay import Relay

@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 import msgpack
 import msgspec
 
+from gateway.copied import Asked, Copy, leaves_nothing
 from gateway.spec import SamplingSpec
-from mirror.copyable import copyable, is_stateful, may_be_stateful
-from mirror.headers import copy_headers
+from mirror.copyable import copyable, is_stateful
 from mirror.lane import PAUSED, Lane, pack_copy, pack_load, pack_missed, pack_served
-from mirror.sample import Sampler
+from mirror.pair import READ_BYTES
+from mirror.sample import Sampler, is_observed
 from routing.types import Prompt
-from wire.http1 import Headers
 
 _FIRST_CONNECT_S = 0.02
 _RECONNECT_S = 0.25
@@ -40,45 +40,8 @@ class Experiment:
     lane: Lane
     paused: bool = False
     by_session: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What of a request's head goes with its copies: the same for all requests with that head.
-
-    `headers` are those that may travel; `is_copyable` is what the path and the headers say of it, and
-    `may_be_stateful` whether the body may yet say otherwise.
-    """
-
-    path: str
-    target: str
-    headers: list[tuple[bytes, bytes]]
-    is_copyable: bool
-    may_be_stateful: bool
-
-
-def asked(path: str, target: str, headers: Headers) -> Asked:
-    """Read a head once for all its copies."""
-    return Asked(path, target, copy_headers(headers), copyable(path, headers), may_be_stateful(path))
-
-
-def _leaves_nothing(asked: Asked, body: bytes) -> bool:
-    return asked.is_copyable and not (asked.may_be_stateful and is_stateful(asked.path, body))
-
-
-class Copy:
-    """A request on its way to the lane: what production does with it is written down too."""
-
-    __slots__ = ("bytes_held", "experiment", "id", "overflowed", "reads", "received_ns", "sent_ns")
-
-    def __init__(self, experiment: Experiment, id: str, received_ns: int, sent_ns: int) -> None:
-        self.experiment = experiment
-        self.id = id
-        self.received_ns = received_ns
-        self.sent_ns = sent_ns
-        self.reads: list[tuple[int, bytes]] = []
-        self.bytes_held = 0
-        self.overflowed = False
+    salt: bytes = b""
+    observed: float = 1.0  # the share of its conversations whose answers by production are handed over
 
 
 class LaneLink(asyncio.Protocol):
@@ -115,6 +78,7 @@ class LaneLink(asyncio.Protocol):
         self._waiting: list[bytes] = []
         self._waiting_bytes = 0
         self._waiting_copies: list[Experiment] = []  # whose they are
+        self.held_bytes = 0  # of production's answers that have not ended
         self._goes: asyncio.Handle | None = None  # when they are written
         self._goes_at_s = inf  # by the loop's clock
         self._paused: AbstractSet[str] = frozenset()
@@ -137,6 +101,7 @@ class LaneLink(asyncio.Protocol):
                 experiment.sampler = self._sampler(spec)
             experiment.paused = spec.experiment in self._paused
             experiment.by_session = spec.by_session
+            experiment.salt, experiment.observed = spec.salt, spec.observed
             self._by_fleet.setdefault(spec.fleet, []).append(experiment)
         self._specs = {spec.experiment: spec for spec in samplings}
         self.experiments = [one for group in self._by_fleet.values() for one in group]
@@ -290,7 +255,7 @@ class LaneLink(asyncio.Protocol):
                 if late is None and (why := sampler.missed(prompt.root, prompt.turns, session)) is not None:
                     late = experiment, why
                 continue
-            if not _leaves_nothing(asked, body):
+            if not leaves_nothing(asked, body):
                 return None
             if experiment.paused:
                 experiment.lane.drop(PAUSED)
@@ -299,6 +264,7 @@ class LaneLink(asyncio.Protocol):
                 experiment.lane.drop("too_large")
                 sampler.shed(prompt.root, session)
                 return None
+            observed = is_observed(experiment.salt, prompt.root, experiment.observed)
             frame = pack_copy(
                 experiment.name,
                 request_id,
@@ -310,12 +276,13 @@ class LaneLink(asyncio.Protocol):
                 root=prompt.root,
                 turn=prompt.turns,
                 stream=prompt.stream,
+                observed=observed,
             )
             if not self._offer(experiment, frame):
                 sampler.shed(prompt.root, session)
                 return None
-            return Copy(experiment, request_id, received_ns, sent_ns)
-        if late is not None and _leaves_nothing(asked, body):
+            return Copy(experiment, request_id, received_ns, sent_ns, is_observed=observed)
+        if late is not None and leaves_nothing(asked, body):
             experiment, why = late
             experiment.lane.drop(PAUSED if experiment.paused else why)
         return None
@@ -333,19 +300,35 @@ class LaneLink(asyncio.Protocol):
                 return
 
     def read(self, copy: Copy, at_ns: int, body: bytes) -> None:
-        """Keep a stamped piece of production's answer, up to the cap on copies."""
-        copy.bytes_held += len(body)
-        if copy.bytes_held <= self._copy_bytes:
+        """Keep a stamped piece of production's answer, up to the cap on copies, and as much as the lane may
+        have of all answers under way together."""
+        if copy.overflowed:
+            return
+        size = len(body) + READ_BYTES
+        copy.held_bytes += size
+        self.held_bytes += size
+        if copy.held_bytes <= self._copy_bytes and self.held_bytes <= self._lane_bytes:
             copy.reads.append((at_ns, body))
         else:
+            self.forget(copy)  # half an answer is shown to nobody
             copy.overflowed = True
-            copy.reads.clear()  # half an answer is shown to nobody
+
+    def forget(self, copy: Copy) -> None:
+        """Keep nothing of what was kept of an answer."""
+        copy.reads.clear()
+        self._let_go(copy)
+
+    def _let_go(self, copy: Copy) -> None:
+        """An answer is under way no more."""
+        self.held_bytes -= copy.held_bytes
+        copy.held_bytes = 0
 
     def served(
         self, copy: Copy, status: int, content_type: str, head_ns: int | None, end_ns: int, ending: str
     ) -> None:
         """Offer production's own answer, to be shown beside the arms'; a lost one costs no pair."""
-        if copy.overflowed:
+        self._let_go(copy)
+        if copy.overflowed or not copy.is_observed:
             return
         frame = pack_served(
             copy.experiment.name,

@@ -12,10 +12,10 @@ from gateway.admission.ticket import Ticket
 from gateway.again import Again, another_is_busy, no_more
 from gateway.ask import Ask
 from gateway.attempt import Attempt
+from gateway.copied import Copy
 from gateway.decode_body import Decoded
 from gateway.failure import failure, stopping, too_large
 from gateway.fleets.fleet import Engine, Fleet
-from gateway.lane_link import Copy
 from gateway.outcome import Outcome
 from gateway.passing import Passing
 from gateway.refused import Refused
@@ -54,6 +54,7 @@ class Relay:
         "is_closed",
         "legs",
         "named",
+        "observed",
         "packed",
         "prompt",
         "received_ns",
@@ -75,6 +76,7 @@ class Relay:
         self.prompt: Prompt | None = None
         self.fleet: Fleet | None = None
         self.copy: Copy | None = None
+        self.observed: Copy | None = None  # the same, where the answer is to be kept as it passes
         self.reply = Reply(client, ask, id)
         self.legs: Legs | None = None  # where two engines make one answer
         self.ticket: Ticket | None = None  # what it holds, where requests are limited
@@ -271,7 +273,8 @@ class Relay:
             attempt.pause()
         service.active.add(attempt)
         if service.copies and self.again is None and self.stale_again and self.named is None:
-            self.copy = copying.offered(self, service.lane, attempt.sent_ns)
+            self.copy = copy = copying.offered(self, service.lane, attempt.sent_ns)
+            self.observed = copy if copy is not None and copy.is_kept else None
         if self.fleet is not None and self.fleet.lessons is not None:
             self.fleet.lessons.sent(self, engine.id)
 
@@ -289,8 +292,8 @@ class Relay:
 
     def attempt_failed(self) -> None:
         """The attempt before this moment is over, and another follows: nothing of it is kept."""
-        if self.copy is not None:
-            self.copy.reads.clear()  # the failed attempt's words are no part of production's answer
+        if self.observed is not None:
+            self._service.lane.forget(self.observed)  # its words are no part of production's answer
         self._attempt = None
         if self._passing is not None:
             self._passing.wait()

@@ -104,7 +104,8 @@ class FleetSpec:
 class SamplingSpec:
     """Which conversations of a fleet an experiment takes: a share `rate` of them, chosen by salted hash.
 
-    `by_session`: of those whose clients name a session, the session's name is hashed.
+    `by_session`: of those whose clients name a session, the session's name is hashed.  `observed`: of a share
+    of them production's own answers are handed over, too.
     """
 
     experiment: str
@@ -113,6 +114,7 @@ class SamplingSpec:
     salt: bytes = field(repr=False)
     brakes: BrakeSpec = field(default_factory=BrakeSpec)
     by_session: bool = False
+    observed: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

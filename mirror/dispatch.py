@@ -89,7 +89,8 @@ class Dispatch:
         keys = [(p.arm.spec.side, p.twin) for p in prepared]
         later = None if block is None else (block.second.arm, block.second.twin)
         # Production answers none of these.
-        alone = duplicate > 0 or self._experiment.replay is not None or copy.golden is not None
+        replayed = self._experiment.replay is not None
+        alone = duplicate > 0 or replayed or copy.golden is not None or not copy.observed
         if not joiner.open(id, head, keys, size, at_ns, alone=alone, later=later):
             return
         if block is not None:

@@ -24,6 +24,7 @@ class Copy(msgspec.Struct, frozen=True):
     root: int
     turn: int
     stream: bool
+    observed: bool = True  # production's answer follows
     golden: dict[str, Any] | None = None  # its id and how to check the answer: no client asked it
 
 

@@ -136,8 +136,12 @@ def pack_copy(
     root: int,
     turn: int,
     stream: bool,
+    observed: bool = True,
 ) -> bytes:
-    """One sampled request.  `headers` are those `copy_headers` lets through; instants are monotonic."""
+    """One sampled request.  `headers` are those `copy_headers` lets through; instants are monotonic.
+
+    `observed`: production's answer will follow.
+    """
     return _pack(
         "copy",
         {
@@ -151,6 +155,7 @@ def pack_copy(
             "root": root,
             "turn": turn,
             "stream": stream,
+            "observed": observed,
         },
     )
 

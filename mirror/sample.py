@@ -127,3 +127,15 @@ def copies_of(salt: bytes, root: int, times: float) -> int:
     name = (root & _MASK).to_bytes(8, "little")
     digest = hashlib.blake2b(name, digest_size=8, key=salt[:64], person=b"once more").digest()
     return whole + (int.from_bytes(digest, "little") < round((times - whole) * (1 << 64)))
+
+
+def is_observed(salt: bytes, root: int, share: float) -> bool:
+    """Whether production's own answers to a conversation that is copied are handed over, too.
+
+    The same for all its turns, and for a `share` of the conversations, whichever are copied.
+    """
+    if share >= 1.0:
+        return True
+    name = (root & _MASK).to_bytes(8, "little")
+    digest = hashlib.blake2b(name, digest_size=8, key=salt[:64], person=b"observed").digest()
+    return int.from_bytes(digest, "little") < round(share * (1 << 64))

@@ -27,6 +27,7 @@ def sampling_of(config: Config, experiment: Experiment, secret: bytes) -> Sampli
         salt=derived(secret, f"sample {experiment.name}", _SALT_BYTES),
         brakes=brakes_of(experiment),
         by_session=experiment.sample.by == "session",
+        observed=experiment.sample.production_answers,
     )
 
 

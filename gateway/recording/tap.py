@@ -4,7 +4,8 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
-from gateway.lane_link import Asked, Copy, LaneLink
+from gateway.copied import Asked, Copy
+from gateway.lane_link import LaneLink
 from gateway.recording.spec import NAME, SOCKET
 from gateway.spec import SamplingSpec, WorkerSpec
 from routing.types import Prompt
@@ -41,8 +42,9 @@ class _Both(Copy):
     __slots__ = ("recorded",)
 
     def __init__(self, copy: Copy, recorded: Copy) -> None:
-        super().__init__(copy.experiment, copy.id, copy.received_ns, copy.sent_ns)
-        self.reads = copy.reads
+        observed = copy.is_observed
+        super().__init__(copy.experiment, copy.id, copy.received_ns, copy.sent_ns, is_observed=observed)
+        self.is_kept = True
         self.recorded = recorded
 
 
@@ -111,6 +113,7 @@ class TappedLane(LaneLink):
     ) -> None:
         """Offer production's answer to whoever has its request."""
         if copy.experiment.name == NAME:
+            self._let_go(copy)
             self._recorded(copy, copy, status, content_type, head_ns, end_ns, ending)
             return
         super().served(copy, status, content_type, head_ns, end_ns, ending)

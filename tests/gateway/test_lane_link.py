@@ -11,7 +11,8 @@ from typing import Any
 import msgpack
 import uvloop
 
-from gateway.lane_link import LaneLink, asked
+from gateway.copied import asked
+from gateway.lane_link import LaneLink
 from gateway.spec import SamplingSpec
 from routing.prompt import named_by, read
 from routing.types import Prompt

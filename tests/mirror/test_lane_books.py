@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.lane_link import LaneLink, asked
+from gateway.copied import asked
+from gateway.lane_link import LaneLink
 from gateway.spec import SamplingSpec
 from mirror.lane import Lane
 from mirror.spec import ArmSpec
