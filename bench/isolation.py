@@ -32,7 +32,7 @@ from bench import figures, procfs
 from bench.load import Answered, Load
 from bench.mirrors import OFF, ON, STALLED, STATES, Mirror, Targets, gateway, peers
 from bench.proxies import Shadowlane
-from bench.stage import LOAD_CORE, Stage, staged
+from bench.stage import HANDED_OVER_S, LOAD_CORE, Stage, staged
 
 GAP_MS = 10.0
 _PATIENCE_S = 2.0  # with what is unanswered when a slice ends: production has failed it
@@ -81,6 +81,7 @@ def loaded(stage: Stage, mirror: Mirror, state: str, load: Load) -> Run:
     pids = mirror.counted()
     before_ns = procfs.cpu_ns(pids)
     answered = stage.programs.run(mirror.ports[state], load, strict=False)
+    time.sleep(HANDED_OVER_S)
     return Run(answered, (procfs.cpu_ns(pids) - before_ns) / 1e3, load.requests)
 
 

@@ -8,6 +8,7 @@ import argparse
 import os
 import random
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from bench import figures, procfs
 from bench.load import Load
 from bench.proxies import Proxy, Shadowlane, peers
-from bench.stage import LOAD_CORE, Running, Stage, staged
+from bench.stage import HANDED_OVER_S, LOAD_CORE, Running, Stage, staged
 
 GAP_MS = 10.0
 TESTS = {
@@ -73,6 +74,7 @@ def measured(
                 pids = counted(proxy)
                 before_ns = procfs.cpu_ns(pids)
                 answered = stage.programs.run(proxy.port, load)
+                time.sleep(HANDED_OVER_S)
                 spent_us = (procfs.cpu_ns(pids) - before_ns) / 1e3
                 found.setdefault((proxy.name, test), []).append(
                     spent_us / (answered.events or answered.answers)
