@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workload.traces import TraceError
-from workload.typed import above_zero, count, count_or_none, counts, loads, share
+from workload.typed import above_zero, count, count_or_none, counts, loads, share, zero_or_more
 
 _FAILED = 1
 _WRONG = 2
@@ -211,8 +211,12 @@ def _workload(commands: Any) -> None:
     made.add_argument("file", nargs="+", type=Path, metavar="FILE", help="files, or folders of recordings")
     made.add_argument("--id", action="append", default=[], metavar="ID", help="a request's id; repeatable")
     made.add_argument("--text", action="store_true", help="forget all text, of every request")
-    made.add_argument("--days", type=float, metavar="D", help="with --text: of files older than so many days")
-    made.add_argument("--wait", type=float, default=60.0, metavar="S", help="for who records (%(default)s)")
+    made.add_argument(
+        "--days", type=zero_or_more, metavar="D", help="with --text: of files older than so many days"
+    )
+    made.add_argument(
+        "--wait", type=zero_or_more, default=60.0, metavar="S", help="for who records (%(default)s)"
+    )
     made.set_defaults(run=forgetting.run)
 
     made = command(commands, "sweep", "Rising load of fixed lengths, and the most of it that keeps an SLO.")

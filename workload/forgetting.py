@@ -17,6 +17,8 @@ def run(given: argparse.Namespace) -> int:
     """Forget, say what was forgotten, and give the exit status."""
     if bool(given.id) == given.text:
         raise ValueError("say which requests (--id), or --text for the text of all")
+    if given.days is not None and not given.text:
+        raise ValueError("--days goes with --text: requests are forgotten by id, however old they are")
     folders = sorted({path if path.is_dir() else path.parent for path in given.file})
     asked: list[Path] = []
     done = Forgotten()

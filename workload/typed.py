@@ -9,6 +9,11 @@ def above_zero(text: str) -> float:
     return _number(text, "a number above 0", least=0.0, is_open=True)
 
 
+def zero_or_more(text: str) -> float:
+    """A number of at least 0."""
+    return _number(text, "a number of at least 0", least=0.0)
+
+
 def share(text: str) -> float:
     """A share: above 0, at most 1."""
     return _number(text, "a share: above 0, at most 1", least=0.0, most=1.0, is_open=True)
@@ -34,7 +39,7 @@ def counts(text: str) -> list[float]:
     return [float(_whole(one, 1, "whole numbers of at least 1, as 1,2,4")) for one in text.split(",")]
 
 
-def _number(text: str, expected: str, *, least: float, most: float = inf, is_open: bool) -> float:
+def _number(text: str, expected: str, *, least: float, most: float = inf, is_open: bool = False) -> float:
     try:
         value = float(text)
     except ValueError:
