@@ -69,7 +69,7 @@ def is_empty(path: Path) -> str | None:
     if not (files := files_of(path)):
         return NO_FILE
     try:
-        if all(_LINES.fullmatch(file.name) for file in files) and not any(map(_has_line, files)):
+        if all(map(is_lines, files)) and not any(map(_has_line, files)):
             return NO_ROW
     except TornError as error:
         raise TraceError(str(error)) from None
@@ -102,10 +102,15 @@ def spread(rows: Iterable[Row]) -> list[Row]:
     return made
 
 
+def is_lines(file: Path) -> bool:
+    """Whether a file of this name is read for rows where its folder is named."""
+    return _LINES.fullmatch(file.name) is not None
+
+
 def files_of(path: Path) -> list[Path]:
     """A file, or all files of rows in a folder.  Raises TraceError."""
     if path.is_dir():
-        return sorted(file for file in path.iterdir() if _LINES.fullmatch(file.name))
+        return sorted(file for file in path.iterdir() if is_lines(file))
     if not path.exists():
         raise TraceError(f"{path}: there is no such file")
     return [path]

@@ -56,6 +56,50 @@ def test_no_command_writes_over_what_it_reads(
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "argv",
+    [
+        lambda out: ["replay", "READ", *TO, "--out", out],
+        lambda out: ["replay", "READ", *TO, "--json", out],
+        lambda out: ["workload", "fit", "READ", "--out", out],
+        lambda out: ["workload", "generate", "READ", "--out", out],
+        lambda out: ["workload", "export", "READ", "--out", out],
+    ],
+)
+def test_nothing_new_is_written_into_a_folder_that_is_read(
+    argv: Callable[[str], list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rec = recording(tmp_path / "rec").parent
+    (rec / "link.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")  # its name is read there
+    (tmp_path / "in.jsonl").symlink_to(rec / "new.jsonl")
+    (tmp_path / "same").symlink_to(rec)
+    for out in (
+        rec / "new.jsonl",
+        rec / "link.jsonl",
+        tmp_path / "in.jsonl",
+        tmp_path / "same" / "new.jsonl",
+    ):
+        typed = [str(rec) if one == "READ" else one for one in argv(str(out))]
+        assert main(typed) == 2
+        assert f"{out} would stand in {rec}, which is read" in capsys.readouterr().err
+    assert not (rec / "new.jsonl").exists() and not (tmp_path / "elsewhere.jsonl").exists()
+
+
+@pytest.mark.parametrize("there", ["20261130T040501Z-0001.jsonl.zst", "20261130T040501Z.json"])
+def test_rows_are_written_among_no_recordings_files_whatever_is_read(
+    there: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = recording(tmp_path / "rec"), tmp_path / "other"
+    other.mkdir()
+    (other / there).touch()
+    for what in ("generate", "export"):
+        for out in (other / "new.jsonl", other / "new.jsonl.zst"):
+            assert main(["workload", what, str(file), "--out", str(out)]) == 2
+            assert f"part of the recording in {other}" in capsys.readouterr().err
+    writable([other / "model.json"], read=[file])  # no rows: nobody reads it for traffic
+    assert [one.name for one in other.iterdir()] == [there]
+
+
 def test_a_generated_model_is_kept_beside_the_traffic_that_it_becomes(tmp_path: Path) -> None:
     file = recording(tmp_path / "rec")
     model = tmp_path / "traffic.json"
